@@ -1,4 +1,4 @@
-//! Tells the programs which compiler and which settings they were built with.
+//! Passes the compiler version and the build settings to the programs.
 
 use std::env;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Builds the part that is called by libtorch, in C++, against the libtorch that tch is built with.
+//! Builds the C++ code that libtorch calls, against the libtorch version that tch uses.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -21,7 +21,7 @@ fn main() {
         println!("cargo::rerun-if-env-changed={variable}");
     }
     println!("cargo::rustc-check-cfg=cfg(records_ops)");
-    // torch-sys says it on Linux and macOS, unless it is built for its documentation alone.
+    // torch-sys sets this variable on Linux and macOS, except in documentation builds.
     let Some(library) = env::var_os("DEP_TCH_LIBTORCH_LIB").map(PathBuf::from) else { return };
     let root = include_root(&library);
     if !root.join("ATen/record_function.h").is_file() {
@@ -43,26 +43,28 @@ fn compile(name: &str, file: &str, include: &Path, library: &Path) {
         .std("c++17")
         .include(include)
         .include(include.join("torch/csrc/api/include"))
-        // Of libtorch's headers there is nothing to be done about.
+        // Warnings in libtorch's headers cannot be fixed here.
         .warnings(false)
-        // As libtorch itself was built: the layout of its types depends on both.
+        // Both settings must match the build of libtorch, because the layout of its types depends
+        // on them.
         .define("NDEBUG", None)
         .define("_GLIBCXX_USE_CXX11_ABI", if uses_cxx11_abi(library) { "1" } else { "0" })
         .define("GLOG_USE_GLOG_EXPORT", None)
-        // Also in a debug build: it is in the path of every op.
+        // The code is optimised even in debug builds, because every op runs it.
         .opt_level(2)
         .file(file)
         .compile(name);
 }
 
-/// Where torch-sys takes the headers from.
+/// Returns the include directory that torch-sys uses.
 fn include_root(library: &Path) -> PathBuf {
     let root = env::var_os("LIBTORCH_INCLUDE").map(PathBuf::from);
     let root = root.filter(|root| root.join("include/ATen").is_dir());
     root.or_else(|| library.parent().map(PathBuf::from)).unwrap_or_default().join("include")
 }
 
-/// Which of libstdc++'s two strings libtorch uses: the names of its functions tell.
+/// Returns `true` if libtorch uses libstdc++'s C++11 string ABI, which is visible in its symbol
+/// names.
 fn uses_cxx11_abi(library: &Path) -> bool {
     if let Ok(answer) = env::var("LIBTORCH_CXX11_ABI") {
         return answer != "0";

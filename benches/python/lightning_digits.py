@@ -19,7 +19,7 @@ import sys
 import time
 import warnings
 
-# Before torch is imported: a warning about the GPU that there may not be.
+# Set before the import of torch, which would otherwise print a warning about a missing GPU.
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import pytorch_lightning as lightning
@@ -30,11 +30,11 @@ from torch import nn
 import pairs
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "examples/data/digits.csv.gz"
-# 70 % of the digits, as for the examples.
+# 70 % of the digits, as in the examples.
 TRAINING_DIGITS = 1257
 LEARNING_RATE = 2e-3
 BUDGET = 0.001
-# The processor time of all threads sees smaller differences on a busy machine.
+# The CPU time of all threads shows smaller differences on a loaded machine.
 CLOCKS = {"wall": time.perf_counter_ns, "cpu": time.process_time_ns}
 
 
@@ -83,10 +83,10 @@ class DigitNet(lightning.LightningModule):
     def configure_optimizers(self):
         return torch.optim.Adam(self.parameters(), lr=LEARNING_RATE)
 
-    # A hook that Lightning calls, and measures, also where a module does not have it.
+    # Lightning calls and measures this hook even if a module does not define it.
     def on_train_batch_end(self, outputs, batch, batch_idx):
-        # A step lasts from here to here; no scope of a batch is open but this hook's own, which
-        # its profiler of before closes.
+        # A step lasts from one call to the next. The only open scope of a batch is the one of this
+        # hook, which the previous profiler closes.
         if self.profiler_of_step is not None:
             self.trainer.profiler = self.profiler_of_step(batch_idx + 1)
         self.times.append(self.clock())
@@ -132,7 +132,7 @@ def run_epoch(setting, profiler, profiler_of_step=None):
     )
     trainer.fit(net, loader)
     steps = [(later - earlier) / 1e3 for earlier, later in zip(net.times, net.times[1:])]
-    # The first length is that of step 1, and the last batch may be smaller.
+    # The first length belongs to step 1, and the last batch may be smaller.
     return steps[pairs.WARM_UP - 1 : -1]
 
 
@@ -176,7 +176,7 @@ def measure(setting, rounds):
         shares["control"].append(every_other(setting, PassThroughProfiler()))
         shares["neighbours"].append(every_other(setting, Silent()))
         lengths = {}
-        # Who comes first changes from round to round.
+        # The first kind changes from round to round.
         for kind in kinds if index % 2 == 0 else reversed(kinds):
             lengths[kind] = run_epoch(setting, Silent() if kind else None)
         shares["epochs_simple"].append(pairs.paired(lengths["simple"], lengths[None]))
@@ -242,7 +242,7 @@ def main():
         parser.error("--rounds: use 1 or more")
     warnings.filterwarnings("ignore")
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
-    # As tch-digits: the network is small.
+    # As in tch-digits, because the network is small.
     torch.set_num_threads(1)
     results = measure(Setting(training_data(), options.batch_size, options.clock), options.rounds)
     show(results)

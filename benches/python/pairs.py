@@ -3,9 +3,9 @@
 import math
 import statistics
 
-# Steps at the beginning of an epoch that count for nothing.
+# Number of ignored steps at the beginning of an epoch.
 WARM_UP = 4
-# What chance an interval leaves to each side.
+# Probability outside the interval on each side.
 TAIL = 0.025
 
 

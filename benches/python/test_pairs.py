@@ -16,7 +16,7 @@ class Pairs(unittest.TestCase):
         self.assertEqual(pairs.estimate([1.0, 2.0]), (1.5, None, None))
 
     def test_neighbours_find_what_was_added_to_recorded_steps(self):
-        # A machine that becomes slower all the time.
+        # The machine becomes steadily slower.
         steps = [100.0 + step for step in range(40)]
         for index in range(40):
             if pairs.is_recorded(pairs.WARM_UP + index):

@@ -1,26 +1,27 @@
-//! What a scope may cost.
+//! Maximum cost of a scope.
 
-/// A limit for the figure of one row.
+/// A limit for the result of one row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Budget {
-    /// So many nanoseconds per scope.
+    /// Maximum nanoseconds per scope.
     Nanoseconds(f64),
-    /// So many times the floor on the same number of threads.
+    /// Maximum multiple of the floor on the same number of threads.
     Floors(f64),
-    /// So many nanoseconds more than these rows together, on the same number of threads.
+    /// Maximum nanoseconds above the sum of these rows on the same number of threads.
     Above(&'static [&'static str], f64),
 }
 
 impl Budget {
-    /// The budget of a row; `None` for peers.
+    /// Returns the budget of a row, or `None` for other profilers.
     pub fn of(name: &str) -> Option<Self> {
         match name {
             "off" => Some(Self::Nanoseconds(2.0)),
             "simple" | "simple_str" => Some(Self::Floors(1.3)),
             "advanced" => Some(Self::Floors(1.5)),
-            // Both at once are more than the sum of each alone, with nothing between: see that row.
+            // The reference is a row that calls both profilers directly, because their combined
+            // cost exceeds the sum of the single costs.
             "several" => Some(Self::Above(&["both_by_hand"], 5.0)),
-            // Half as much again, with ten thousand names or scopes around.
+            // The limits with ten thousand names or open scopes are 1.5 times as high.
             "simple_10000" | "simple_deep" => Some(Self::Floors(1.95)),
             "advanced_10000" | "advanced_deep" => Some(Self::Floors(2.25)),
             "tensor_op" => Some(Self::Floors(1.7)),
@@ -30,7 +31,8 @@ impl Budget {
         }
     }
 
-    /// Whether a figure is within the budget, beside the nanoseconds of other rows.
+    /// Returns `true` if a result is within the budget. `other` returns the nanoseconds of another
+    /// row.
     pub fn holds(self, median_ns: f64, floor_ratio: f64, other: impl Fn(&str) -> f64) -> bool {
         match self {
             Self::Nanoseconds(limit) => median_ns <= limit,

@@ -1,9 +1,9 @@
-//! Under which conditions figures were measured.
+//! The conditions of a measurement.
 
 use std::fmt;
 use std::thread::available_parallelism;
 
-/// The machine and the build. Figures in nanoseconds say nothing without them.
+/// The machine and the build. Results in nanoseconds are meaningless without them.
 #[derive(Debug, Clone)]
 pub struct Conditions {
     cpu: String,
@@ -11,12 +11,12 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Of this machine and of this build.
+    /// Detects this machine and this build.
     pub fn here() -> Self {
         Self { cpu: cpu_model(), cores: available_parallelism().map_or(1, usize::from) }
     }
 
-    /// How many threads can run at the same time.
+    /// Returns the number of threads that can run in parallel.
     pub fn cores(&self) -> usize {
         self.cores
     }

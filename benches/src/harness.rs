@@ -1,46 +1,47 @@
-//! How scopes are measured.
+//! The measurement method for scopes.
 //!
-//! All subjects run in one process, interleaved: a *round* gives every subject one *phase*, and
-//! each round begins with another subject, so that drifts of the machine meet all of them alike.
-//! In a phase all threads run the same subject, from a common start until the last of them is done:
-//! whoever is done earlier goes on without being timed, so that nobody is timed alone. A thread's
-//! phase is a few *slices*; a slice is a loop over some 1,000 scopes between two readings of the
-//! clock, and its figure is nanoseconds per scope, the loop itself (below half a nanosecond)
-//! included. Reported is the median over all slices of all threads and rounds.
+//! All subjects run interleaved in one process. In a *round*, every subject has one *phase*. Each
+//! round begins with another subject, so that drift of the machine affects all subjects equally.
 //!
-//! Slices are timed by the wall clock even where there are more threads than cores. A slice takes
-//! some 30 µs and the scheduler takes a core away after milliseconds, so that about one slice in a
-//! hundred is spoilt, which a median does not see. The CPU time of the thread would hide what
-//! matters most with several threads: waiting for another thread's lock.
+//! In a phase, all threads run the same subject from a common start. A thread that finishes early
+//! continues without timing until the last one is done, so that no thread is timed alone. A
+//! thread's phase consists of several *slices*. A slice is a loop over about 1,000 scopes between
+//! two clock readings, and its result is nanoseconds per scope. The result includes the loop itself
+//! (below 0.5 ns). The reported value is the median over all slices of all threads and rounds.
+//!
+//! Slices are timed with the wall clock, even with more threads than cores. A slice takes about 30
+//! µs, and the scheduler preempts a thread only after milliseconds. About one slice in a hundred is
+//! therefore disturbed, which does not change the median. The thread's CPU time would hide the most
+//! important cost with several threads: waiting for another thread's lock.
 
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// One way to measure a scope.
+/// A kind of scope that is measured.
 pub trait Subject: Sync {
-    /// Its name in tables and JSON.
+    /// Returns the name in tables and JSON.
     fn name(&self) -> &'static str;
 
-    /// Before the threads start a phase: once, on one thread.
+    /// Prepares a phase. Called once, on one thread, before the threads start.
     fn begin(&self) {}
 
-    /// How many scopes a thread runs in a phase before all that it touches is in the caches again, which
-    /// the other subjects used meanwhile; no more than the plan's warm-up if it is few.
+    /// Returns the number of scopes per phase until a thread's data is in the caches again, after
+    /// other subjects have used them. If it is small, the plan's warm-up is used.
     fn scopes_until_warm(&self) -> usize {
         0
     }
 
-    /// After the threads have finished a phase: once, on one thread.
+    /// Completes a phase. Called once, on one thread, after the threads have finished.
     fn end(&self) {}
 
-    /// Runs `scopes` scopes on the calling thread and says how long they took. What is done
-    /// before and after the loop (making room, handing over) is not timed.
+    /// Runs `scopes` scopes on the calling thread and returns their duration. Work before and after
+    /// the loop, such as reserving memory and flushing, is not timed.
     fn slice(&self, scopes: usize) -> Duration;
 }
 
-/// Times `scopes` calls of `scope`, which gets the number of the call.
+/// Times `scopes` calls of `scope`, which receives the index of the call.
 #[inline(always)]
 pub fn time(scopes: usize, mut scope: impl FnMut(usize)) -> Duration {
     let start = Instant::now();
@@ -50,22 +51,22 @@ pub fn time(scopes: usize, mut scope: impl FnMut(usize)) -> Duration {
     start.elapsed()
 }
 
-/// The measured code: nothing that the optimiser could remove.
+/// The measured code: minimal work that the optimiser cannot remove.
 #[inline(always)]
 pub fn work(call: usize) {
     black_box(call);
 }
 
-/// How much is measured.
+/// Amount of measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// How often every subject has a turn.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Slices per thread and phase that count.
+    /// Number of timed slices per thread and phase.
     pub slices: usize,
-    /// Slices before those, which warm caches up and let threads come up: at the least so many.
+    /// Minimum number of untimed slices before them, in which caches warm up and threads start.
     pub warm_up: usize,
-    /// Scopes per slice.
+    /// Number of scopes per slice.
     pub scopes: usize,
 }
 
@@ -75,18 +76,18 @@ impl Default for Plan {
     }
 }
 
-/// What a number of threads measured.
+/// Results for a number of threads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// One median per subject, in nanoseconds per scope.
     pub medians: Vec<f64>,
-    /// Which part of its time a thread that could run had no core, 0 to 1. Where there are enough
-    /// cores, other programs were the reason: threads then took turns instead of running at once.
-    /// `None` where the system does not say.
+    /// Share of time, from 0 to 1, in which a runnable thread had no core. With enough cores, other
+    /// programs are the cause, and threads then ran in turn instead of in parallel. `None` if the
+    /// system does not report it.
     pub without_core: Option<f64>,
 }
 
-/// Runs all subjects on `threads` threads.
+/// Measures all subjects on `threads` threads.
 pub fn measure(subjects: &[Box<dyn Subject>], threads: usize, plan: Plan) -> Measured {
     let team = Team { threads, barrier: Barrier::new(threads), ready: 0.into(), done: 0.into() };
     let results: Vec<(Vec<Vec<f64>>, Option<Scheduling>)> = std::thread::scope(|scope| {
@@ -109,7 +110,7 @@ pub fn measure(subjects: &[Box<dyn Subject>], threads: usize, plan: Plan) -> Mea
     Measured { medians, without_core: spent.and_then(|spent| Scheduling::without_core(&spent)) }
 }
 
-/// What the scheduler did with a thread, in nanoseconds.
+/// Scheduler statistics of a thread, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Scheduling {
     ran: u64,
@@ -138,20 +139,20 @@ impl Scheduling {
 struct Team {
     threads: usize,
     barrier: Barrier,
-    /// How many threads have reached the starting line, over all phases.
+    /// Number of threads that have reached the start, over all phases.
     ready: AtomicUsize,
-    /// How many threads have finished, over all phases.
+    /// Number of threads that have finished, over all phases.
     done: AtomicUsize,
 }
 
 impl Team {
-    /// Waits for all; true on one thread.
+    /// Waits for all threads. Returns `true` on exactly one of them.
     fn meet(&self) -> bool {
         self.barrier.wait().is_leader()
     }
 
-    /// Starts all threads at the same moment. A barrier wakes one thread after the other, which
-    /// takes as long as some slices do.
+    /// Starts all threads at the same moment. A barrier alone would wake one thread after the
+    /// other, which takes as long as several slices.
     fn start(&self, phase: usize) {
         self.ready.fetch_add(1, Ordering::AcqRel);
         while self.ready.load(Ordering::Acquire) < self.threads * (phase + 1) {
@@ -164,7 +165,7 @@ impl Team {
     }
 }
 
-/// One thread's part: its samples of every subject.
+/// Runs the part of one thread and returns its samples by subject.
 fn run_thread(subjects: &[Box<dyn Subject>], team: &Team, plan: Plan) -> Vec<Vec<f64>> {
     let mut samples = vec![Vec::with_capacity(plan.rounds * plan.slices); subjects.len()];
     for round in 0..plan.rounds {
@@ -207,14 +208,14 @@ fn run_phase(
     }
 }
 
-/// Which subject has the given turn: each round begins with another one, and every second round
-/// goes backwards, so that no subject always follows the same neighbour.
+/// Returns the index of the subject for a turn. Each round begins with another subject, and every
+/// second round runs backwards, so that no subject always follows the same neighbour.
 fn turn_of(round: usize, turn: usize, subjects: usize) -> usize {
     let turn = if round.is_multiple_of(2) { turn } else { subjects - 1 - turn };
     (turn + round) % subjects
 }
 
-/// The middle value; the mean of the two middle ones of an even number.
+/// Returns the median, or NaN without values.
 pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -247,7 +248,7 @@ mod tests {
         assert!(median([].into_iter()).is_nan());
     }
 
-    /// Claims a fixed time per scope and counts how it is called.
+    /// A subject that reports a fixed time per scope and counts its calls.
     struct Fake {
         per_scope: Duration,
         phases: AtomicUsize,
@@ -262,7 +263,7 @@ mod tests {
             self.phases.fetch_add(1, Ordering::Relaxed);
         }
         fn slice(&self, scopes: usize) -> Duration {
-            // The first slices are slower, as real ones are, and must not count.
+            // The first slices are slower, as in reality, and must not be counted.
             let slow = self.slices.fetch_add(1, Ordering::Relaxed) < 2;
             self.per_scope * u32::try_from(scopes).expect("few") * if slow { 100 } else { 1 }
         }

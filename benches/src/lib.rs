@@ -1,10 +1,16 @@
-//! What mlprof costs, beside its peers.
+//! Benchmarks of mlprof and other profilers.
 //!
-//! `scopes` measures the time that one scope costs ([`harness`] has the method, [`subjects`] what is
-//! compared), `memory` shows that a profiler's memory does not depend on the number of calls,
-//! `tensor` what ten million ops cost, `allocations` what counting an allocation costs, `sampler`
-//! what one stack sample costs, and `watched` what it costs a step to be looked into. `torture` measures nothing: it treats the profilers hard.
-//! `verdicts` counts how often comparisons of equal runs say that something got slower.
+//! These programs measure or test mlprof:
+//!
+//! - `scopes` measures the time of one scope; see [`harness`] for the method and [`subjects`] for
+//!   the profilers.
+//! - `memory` checks that a profiler's memory does not depend on the number of calls.
+//! - `tensor` measures the cost of ten million ops.
+//! - `allocations` measures the cost of counting an allocation.
+//! - `sampler` measures the cost of one stack sample.
+//! - `watched` measures the cost of monitoring per step.
+//! - `torture` stress-tests the profilers and measures nothing.
+//! - `verdicts` measures the false positive rate of comparisons of equal runs.
 
 pub mod budget;
 pub mod conditions;
@@ -14,8 +20,8 @@ pub mod subjects;
 
 use std::process::ExitCode;
 
-/// What a program was asked to do. Prints `usage` and gives the exit code if that was to help
-/// (`None`), or could not be understood.
+/// Returns the parsed settings of a program. If help was requested (`None`) or the arguments are
+/// invalid, prints `usage` and returns the exit code as an error.
 pub fn settings<T>(asked: Result<Option<T>, lexopt::Error>, usage: &str) -> Result<T, ExitCode> {
     match asked {
         Ok(Some(settings)) => Ok(settings),
@@ -30,11 +36,11 @@ pub fn settings<T>(asked: Result<Option<T>, lexopt::Error>, usage: &str) -> Resu
     }
 }
 
-/// The numbers of a list such as `1,2,8`.
+/// Parses a list of thread counts such as `1,2,8`.
 ///
 /// # Errors
 ///
-/// A list with something else in it, or with 0.
+/// Returns an error if the list contains 0 or anything other than numbers.
 pub fn thread_counts(list: &str) -> Result<Vec<usize>, String> {
     let counts: Result<Vec<usize>, _> = list.split(',').map(str::parse).collect();
     counts

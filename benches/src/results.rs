@@ -1,29 +1,29 @@
-//! The figures, as values, as a table and as JSON.
+//! Results as values, as a table and as JSON.
 
 use serde::Serialize;
 
 use crate::budget::Budget;
 
-/// The row that all others are compared to.
+/// The row to which all other rows are compared.
 pub const FLOOR: &str = "floor";
 
-/// One figure.
+/// One result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// What was measured.
+    /// Name of the subject.
     pub name: &'static str,
-    /// On how many threads at once.
+    /// Number of threads.
     pub threads: usize,
-    /// The median cost of a scope, in nanoseconds.
+    /// Median cost of a scope in nanoseconds.
     pub median_ns: f64,
-    /// The same as a multiple of the floor on the same number of threads.
+    /// Median cost relative to the floor on the same number of threads.
     pub floor_ratio: f64,
-    /// Whether the figure is within its budget; `None` if it has none.
+    /// `true` if the result is within its budget; `None` without a budget.
     #[serde(skip)]
     pub is_within_budget: Option<bool>,
 }
 
-/// The figures of one number of threads, from one median per name.
+/// Returns the results for one number of threads, from one median per name.
 pub fn figures(names: &[&'static str], medians: &[f64], threads: usize) -> Vec<Figure> {
     let rounded = |value: f64| (value * 1_000.0).round() / 1_000.0;
     let median_of = |wanted: &str| {
@@ -43,7 +43,8 @@ pub fn figures(names: &[&'static str], medians: &[f64], threads: usize) -> Vec<F
         .collect()
 }
 
-/// An aligned table: one line per name; time and multiple of the floor per number of threads.
+/// Returns an aligned table with one row per name. For each number of threads, it shows the time
+/// and the multiple of the floor.
 pub fn table(figures: &[Figure]) -> String {
     let mut threads: Vec<usize> = figures.iter().map(|figure| figure.threads).collect();
     threads.sort_unstable();

@@ -1,4 +1,4 @@
-//! Tells the sources, which are those of mlprof-burn, that burn is 0.23.
+//! Sets `burn_0_23` for the sources, which are shared with mlprof-burn.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,29 +1,33 @@
-//! The names of everything that is measured, in one place.
+//! Names of all measured actions.
 //!
-//! They follow Lightning's patterns: a bare name for what the trainer does, and
-//! `[Kind]Type.hook` for a method of something that can be replaced, with the short name of its
-//! Rust type. Names are interned before a loop starts, so that the loop carries 4-byte handles
-//! and allocates nothing for profiling.
+//! The names follow Lightning's patterns:
 //!
-//! | name | what it covers | thread |
+//! - A bare name stands for the trainer's own work.
+//! - `[Kind]Type.hook` stands for a method of a replaceable component, with the short name of its
+//!   Rust type.
+//!
+//! Names are interned before a loop starts. The loop then uses 4-byte handles and does not allocate
+//! for profiling. In this table, `event` is the thread on which burn runs metrics and the renderer.
+//!
+//! | name | measured work | thread |
 //! |---|---|---|
-//! | `setup` | from `launch` to the start of the fit: log files, metric thread, loading a checkpoint | loop |
-//! | `[Strategy]….setup` | telling the loaders their device, moving the model to it | loop |
-//! | `[Callback]EventProcessor.….` | handing an event to the metrics' thread, waiting while it is full | loop |
-//! | `[EventProcessor].process_…` | all that this thread then does, see [`measure_event_thread`](crate::ProfiledTraining::measure_event_thread) | its own |
-//! | `[Metric]….update`, `….compute` | one metric | its own |
-//! | `[MetricsRenderer].update`, `.progress` | the renderer | its own |
+//! | `setup` | time from `launch` to the start of the fit: log files, event thread, loading a checkpoint | loop |
+//! | `[Strategy]….setup` | setting the loaders' device and moving the model to it | loop |
+//! | `[Callback]EventProcessor.….` | sending an event to the event thread, including waiting while its queue is full | loop |
+//! | `[EventProcessor].process_…` | all work on the event thread, see [`measure_event_thread`](crate::ProfiledTraining::measure_event_thread) | event |
+//! | `[Metric]….update`, `….compute` | one metric | event |
+//! | `[MetricsRenderer].update`, `.progress` | the renderer | event |
 //! | `[_TrainingEpochLoop].train_dataloader_next` | waiting for a batch; the last call finds the end | loop |
-//! | `run_training_batch` | one batch without fetching it: the three or four rows below; on several devices from when all have theirs | loop |
+//! | `run_training_batch` | one batch without fetching it, which contains the next rows; with several devices from the time at which all have a batch | loop |
 //! | `[TrainStep]….training_step` | burn's `TrainStep::step`: forward *and* backward | loop or worker |
-//! | `backward` | backward alone, where the model says so, see [`ProfileBackwardExt`](crate::ProfileBackwardExt) | as above |
-//! | `accumulate_gradients` | gradient accumulation, gathering from several devices | loop |
-//! | `lr_scheduler_step` | the learning-rate schedule moving on | loop |
-//! | `Optimizer.step` | the optimizer's own update of the parameters | loop |
+//! | `backward` | only backward, if the model calls [`profile_backward`](crate::ProfileBackwardExt) | loop or worker |
+//! | `accumulate_gradients` | accumulating gradients over batches or devices | loop |
+//! | `lr_scheduler_step` | a step of the learning-rate scheduler | loop |
+//! | `Optimizer.step` | the optimizer's update of the parameters | loop |
 //! | `[InferenceStep]….validation_step` | burn's `InferenceStep::step` | loop |
-//! | `flush_events` | waiting for the metrics' thread before a checkpoint or early stopping; with burn 0.23 around the end of each split, too | loop |
-//! | `save_checkpoint` | making the records and handing them to their threads | loop |
-//! | `teardown` | ending the loop: waiting for checkpoints to be written, freeing loaders | loop |
+//! | `flush_events` | waiting for the event thread before a checkpoint or early stopping; with burn 0.23 also at the end of each split | loop |
+//! | `save_checkpoint` | creating the records and sending them to the writer threads | loop |
+//! | `teardown` | end of the loop: waiting for checkpoints and dropping loaders | loop |
 
 #[cfg(feature = "train")]
 use mlprof_core::Action;
@@ -33,74 +37,75 @@ pub use mlprof_core::names::{
 };
 use mlprof_core::names::{hook, short_type_name};
 
-/// From `launch` until the fit starts.
+/// Time from `launch` to the start of the fit.
 pub const SETUP: &str = "setup";
-/// Freeing what the loop held; waits until checkpoints are on the disk.
+/// Release of the loop's resources; includes waiting until checkpoints are on disk.
 pub const TEARDOWN: &str = "teardown";
-/// All validation batches of one epoch, their fetching included.
+/// All validation batches of one epoch, including fetching them.
 pub const RUN_VALIDATION_EPOCH: &str = "run_validation_epoch";
-/// Making the iterator over the training loader.
+/// Creation of the iterator over the training loader.
 pub const TRAIN_DATALOADER: &str = "train_dataloader";
-/// Making the iterator over the validation loader.
+/// Creation of the iterator over the validation loader.
 pub const VAL_DATALOADER: &str = "val_dataloader";
-/// Making the iterator over a test loader.
+/// Creation of the iterator over a test loader.
 pub const TEST_DATALOADER: &str = "test_dataloader";
-/// Adding gradients up over batches or devices.
+/// Gradient accumulation over batches or devices.
 pub const ACCUMULATE_GRADIENTS: &str = "accumulate_gradients";
-/// Waiting until the metrics' thread has done all it was given.
+/// Wait until the event thread has processed all pending events.
 pub const FLUSH_EVENTS: &str = "flush_events";
-/// Deciding on early stopping.
+/// Early stopping decision.
 pub const EARLY_STOPPING: &str = "[Callback]EarlyStopping.should_stop";
-/// Several devices only: waiting for the others.
+/// Wait for the other devices in a distributed training.
 pub const BARRIER: &str = "[Strategy]DistributedDataParallel.barrier";
-/// A custom strategy's whole `train`.
+/// The whole `train` method of a custom strategy.
 pub const CUSTOM_STRATEGY: &str = "[Strategy]Custom.train";
-/// A whole evaluation over all its test sets.
+/// A whole evaluation with all its test sets.
 pub const RUN_TEST_EVALUATION: &str = "run_test_evaluation";
-/// One test batch after it was fetched: the step, and handing its outcome to the metrics.
+/// One test batch after it was fetched: the step, and passing its output to the metrics.
 pub const RUN_TEST_BATCH: &str = "run_test_batch";
-/// Training events on the metrics' own thread.
+/// Processing of a training event on the event thread.
 pub const PROCESS_TRAIN: &str = "[EventProcessor].process_train";
-/// Validation events on the metrics' own thread.
+/// Processing of a validation event on the event thread.
 pub const PROCESS_VALID: &str = "[EventProcessor].process_valid";
-/// The renderer taking a metric's new value.
+/// Passing a metric's new value to the renderer.
 pub const RENDERER_UPDATE: &str = "[MetricsRenderer].update";
-/// The renderer drawing progress.
+/// Drawing the progress by the renderer.
 pub const RENDERER_PROGRESS: &str = "[MetricsRenderer].progress";
-/// A progress logger.
+/// A call of a progress logger.
 pub const PROGRESS_LOGGER: &str = "[ProgressLogger].progress";
 
-/// `[Callback]EventProcessor.{hook}`: handing an event to metrics and renderer.
+/// Returns `[Callback]EventProcessor.{hook}`, the action of passing an event to metrics and
+/// renderer.
 pub fn event(name: &str) -> String {
     hook("Callback", "EventProcessor", name)
 }
 
-/// `[Strategy]{strategy}.{hook}`.
+/// Returns `[Strategy]{strategy}.{hook}`.
 pub fn strategy(strategy: &str, name: &str) -> String {
     hook("Strategy", strategy, name)
 }
 
-/// `[TrainStep]{Model}.training_step`.
+/// Returns `[TrainStep]{Model}.training_step`.
 pub fn training_step<M>() -> String {
     hook("TrainStep", short_type_name::<M>(), "training_step")
 }
 
-/// `[InferenceStep]{Model}.{hook}`, where the hook is `validation_step` or `test_step`.
+/// Returns `[InferenceStep]{Model}.{hook}`, where the hook is `validation_step` or `test_step`.
 pub fn inference_step<M>(name: &str) -> String {
     hook("InferenceStep", short_type_name::<M>(), name)
 }
 
-/// `[Metric]{Metric}.{hook}`, where the hook is `update` or `compute`.
+/// Returns `[Metric]{Metric}.{hook}`, where the hook is `update` or `compute`.
 pub fn metric<M>(name: &str) -> String {
     hook("Metric", short_type_name::<M>(), name)
 }
 
-/// `[Batcher]{Batcher}.batch`.
+/// Returns `[Batcher]{Batcher}.batch`.
 pub fn batcher<B>() -> String {
     hook("Batcher", short_type_name::<B>(), "batch")
 }
 
-/// The handles of a fit, made once before its loop.
+/// Action handles of a fit, created once before the loop.
 #[cfg(feature = "train")]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FitActions {

@@ -1,4 +1,4 @@
-//! Backward, told apart from forward.
+//! Measures the backward pass separately from the forward pass.
 
 use burn::tensor::{Gradients, Tensor};
 use mlprof_core::profile;
@@ -6,13 +6,15 @@ use mlprof_core::profile;
 use crate::direction::Inside;
 use crate::numerics;
 
-/// `loss.profile_backward()`: backward as an action of its own.
+/// Measures the backward pass as a separate action: `loss.profile_backward()`.
 ///
-/// burn's `TrainStep::step` runs forward and backward in one call that a trainer cannot look
-/// into. Write this in the step where `loss.backward()` stood, and the report shows `backward`
-/// inside `training_step`; the self time of `training_step` is then forward (and the loss). The ops
-/// called in it count as [backward](crate::ops#forward-and-backward), and
-/// [`NumericsProfiler`](mlprof_core::NumericsProfiler) looks at the loss.
+/// burn's `TrainStep::step` runs forward and backward in one call, which a trainer cannot split.
+/// Replace `loss.backward()` in that function with `loss.profile_backward()`:
+///
+/// - The report shows `backward` inside `training_step`. The self time of `training_step` is then
+///   the forward pass and the loss.
+/// - Ops called inside it count as [backward](crate::ops#forward-and-backward).
+/// - [`NumericsProfiler`](mlprof_core::NumericsProfiler) observes the loss.
 ///
 /// ```
 /// use burn::prelude::*;
@@ -25,14 +27,15 @@ use crate::numerics;
 /// assert_eq!(gradient.into_scalar::<f32>(), 6.0);
 /// ```
 ///
-/// *What it measures*: on backends that run at once (flex, ndarray), the work; on those that queue
-/// (CUDA, wgpu), the time to queue it. *Cost* without an active profiler: one relaxed load.
+/// *Measured time*: on backends that execute ops immediately (flex, ndarray), the execution time.
+/// On backends that queue ops (CUDA, wgpu), the time to queue them. *Cost* without an active
+/// profiler: one relaxed load.
 pub trait ProfileBackwardExt: sealed::Sealed {
-    /// [`Tensor::backward`], measured as `backward` by the active profiler.
+    /// Calls [`Tensor::backward`] and measures it as `backward` with the active profiler.
     fn profile_backward(&self) -> Gradients;
 }
 
-/// Keeps other crates from implementing the extension trait.
+/// Prevents other crates from implementing the extension trait.
 mod sealed {
     pub trait Sealed {}
     impl<const D: usize> Sealed for super::Tensor<D> {}
@@ -41,8 +44,8 @@ mod sealed {
 impl<const D: usize> ProfileBackwardExt for Tensor<D> {
     fn profile_backward(&self) -> Gradients {
         numerics::tell_loss(self);
-        // Entered before the action begins and left before it ends: ops are told their direction
-        // when an action begins or ends.
+        // The direction is set before the action begins and reset before it ends. Ops take their
+        // direction from the messages that are sent at these two times.
         let inside = Inside::backward();
         let action = profile!(crate::actions::BACKWARD);
         let gradients = self.backward();

@@ -1,4 +1,4 @@
-//! Batching, told apart from reading items.
+//! Measures batching separately from reading items.
 
 use burn::data::dataloader::batcher::Batcher;
 use burn::tensor::Device;
@@ -6,8 +6,8 @@ use mlprof_core::{Action, ActiveScope, Binding, Interest};
 
 use crate::actions;
 
-/// A batcher that is measured: making tensors out of items and moving them to the device, which
-/// is what Lightning shows as `batch_to_device`. Without it, that time is part of
+/// A batcher whose calls are measured. They create tensors from items and move them to the device,
+/// which Lightning shows as `batch_to_device`. Without this wrapper, that time is part of
 /// `train_dataloader_next`.
 ///
 /// ```
@@ -27,18 +27,18 @@ use crate::actions;
 /// assert_eq!(loader.iter().count(), 2);
 /// ```
 ///
-/// With worker threads the row is theirs, beside the loop's. *Cost* without an active profiler:
-/// one relaxed load per batch.
+/// If the loader has worker threads, the row belongs to those threads and not to the loop. *Cost*
+/// without an active profiler: one relaxed load per batch.
 #[derive(Debug, Clone)]
 pub struct ProfiledBatcher<B> {
     batcher: B,
     action: Action,
-    /// Worker threads of a loader call it.
+    /// Binds the profiler to the loader's worker threads, which call the batcher.
     binding: Binding,
 }
 
 impl<B> ProfiledBatcher<B> {
-    /// Measures `batcher` as `[Batcher]{its type}.batch`.
+    /// Creates a batcher that measures `batcher` as `[Batcher]{its type}.batch`.
     pub fn new(batcher: B) -> Self {
         Self { batcher, action: Action::new(&actions::batcher::<B>()), binding: Binding::current() }
     }

@@ -1,4 +1,4 @@
-//! Which pass a thread is in: forward, or inside of `profile_backward`.
+//! Tracks whether a thread is in the forward pass or inside `profile_backward`.
 
 use std::cell::Cell;
 
@@ -8,14 +8,15 @@ thread_local! {
     static INSIDE: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether the calling thread is inside
-/// [`ProfileBackwardExt::profile_backward`](crate::ProfileBackwardExt::profile_backward).
+/// Returns the direction of the calling thread: backward inside
+/// [`ProfileBackwardExt::profile_backward`](crate::ProfileBackwardExt::profile_backward), otherwise
+/// forward.
 #[cfg_attr(not(feature = "cubecl"), allow(dead_code))]
 pub(crate) fn direction() -> Direction {
     if INSIDE.get() > 0 { Direction::Backward } else { Direction::Forward }
 }
 
-/// While it lives, its thread is in backward.
+/// RAII guard that marks its thread as being in the backward pass.
 #[cfg(feature = "autodiff")]
 pub(crate) struct Inside;
 

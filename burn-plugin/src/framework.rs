@@ -1,27 +1,27 @@
-//! What burn says of itself, for reports.
+//! burn's entry in the report header.
 
 use burn::tensor::Device;
 use mlprof_core::hook::{Framework, declare_device, declare_framework};
 
 const NAME: &str = "burn";
 
-/// Those that this crate is made for.
+/// The supported burn version.
 const VERSION: &str = "0.22";
 
-/// Has reports say that the program trains with burn, on these devices. It may be said many times.
+/// Adds burn and its `devices` to the report. Repeated calls are allowed.
 pub(crate) fn declare(devices: &[Device]) {
     declare_framework(read);
     devices.iter().for_each(|device| declare_device(NAME, &device_name(device)));
 }
 
-/// The device as burn shows it, without what wraps it for gradients: `Flex(Default)`.
+/// Returns the device's display name in burn, without the autodiff wrapper: `Flex(Default)`.
 pub(crate) fn device_name(device: &Device) -> String {
     let shown = format!("{:?}", device.clone().inner());
     let inner = shown.strip_prefix("Device<").and_then(|rest| rest.strip_suffix('>'));
     inner.unwrap_or(&shown).to_owned()
 }
 
-/// burn tells neither what it was built with nor how many threads it uses.
+/// Returns burn's name and version. burn exposes neither its build features nor its thread count.
 fn read() -> Framework {
     Framework { name: NAME.to_owned(), version: Some(VERSION.to_owned()), ..Framework::default() }
 }

@@ -1,4 +1,4 @@
-//! Captured graphs: burn runs their ops without telling anybody.
+//! Captured graphs, whose replays burn's observers cannot see.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -12,13 +12,14 @@ use mlprof_core::{Action, ActiveScope, Interest};
 
 /// A [`Graph`] whose replays are actions of the active profiler.
 ///
-/// burn replays a captured graph in one go, and its observers see neither ops nor kernels. So each replay is a
-/// call of an action that names what it hides: `[Graph]replay of 12 ops captured at src/main.rs:57`. How
-/// often it ran, and how long, is its row in every report; the device's time with
+/// burn replays a captured graph as one unit, and its observers see neither ops nor kernels. Each
+/// replay is therefore one call of an action that states the hidden ops: `[Graph]replay of 12 ops
+/// captured at src/main.rs:57`. The action's row in a report shows the number of replays and their
+/// time. It includes device time with
 /// [`measure_devices`](mlprof_core::SimpleProfiler::measure_devices).
 ///
-/// On a device that cannot capture, burn runs the closure again: the action is then `[Graph]replay by running the
-/// closure of src/main.rs:57 again`, and its ops are seen like all others.
+/// On a device that cannot capture, burn runs the closure again. The action is then `[Graph]replay
+/// by running the closure of src/main.rs:57 again`, and its ops are recorded like all others.
 pub struct ProfiledGraph<T, F> {
     graph: Graph<T, F>,
     replay: Action,
@@ -26,14 +27,14 @@ pub struct ProfiledGraph<T, F> {
 }
 mlprof_core::debug_as_name!([T, F] ProfiledGraph<T, F>);
 
-/// Captures `closure` as burn's [`capture`](burn::tensor::capture) does, as an action, and counts the ops that one
-/// call of it has. They are not counted on devices whose ops burn does not fuse, nor those of
-/// other threads than the calling one.
+/// Captures `closure` like burn's [`capture`](burn::tensor::capture), measures the capture as an
+/// action, and counts the ops of one call. Ops are not counted on devices where burn does not fuse
+/// them. Ops of other threads are not counted either.
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};
 ///
-/// let device = Device::flex(); // cannot capture: runs the closure again
+/// let device = Device::flex(); // cannot capture, so it runs the closure again
 /// let input = Tensor::<1>::ones([4], &device);
 /// let mut graph = mlprof_burn::capture(&device, move || input.clone() + 1.0);
 /// // SAFETY: the closure owns the tensor that it reads.
@@ -51,7 +52,8 @@ pub fn capture<T, F: FnMut() -> T>(
     let calls = Arc::new(AtomicU64::new(0));
     let counted = calls.clone();
     let counter = Arc::new(OpCounter { stream: StreamId::current(), ops: AtomicU64::new(0) });
-    // The observer hears of an op when burn's own thread comes to it.
+    // The observer receives an op only when burn's own thread processes it, so pending ops are
+    // flushed first.
     let _ = device.flush();
     let observation = FusionObservation::new(counter.clone());
     let graph = burn::tensor::capture(device, move || {
@@ -73,26 +75,30 @@ pub fn capture<T, F: FnMut() -> T>(
 }
 
 impl<T, F: FnMut() -> T> ProfiledGraph<T, F> {
-    /// Replays the graph, as [`Graph::replay`] does.
+    /// Replays the graph as [`Graph::replay`] does.
     ///
     /// # Safety
     ///
-    /// That of [`Graph::replay`]: the tensors that the closure read and wrote still exist, no other stream or thread uses
-    /// them meanwhile, and they are refreshed and read on the stream of the capture.
+    /// The caller must uphold the contract of [`Graph::replay`]:
+    ///
+    /// - The tensors that the closure read and wrote still exist.
+    /// - No other stream or thread uses these tensors during the replay.
+    /// - The tensors are updated and read on the stream of the capture.
     pub unsafe fn replay(&mut self) -> &T {
         let _scope = scope(self.replay);
-        // SAFETY: the caller vouches for what burn asks for.
+        // SAFETY: the caller upholds the contract of `Graph::replay`, which is the contract of this
+        // function.
         unsafe { self.graph.replay() }
     }
 }
 
 impl<T, F> ProfiledGraph<T, F> {
-    /// Returns how many ops a replay hides; `None` if they were not counted.
+    /// Returns the number of ops in one replay, or `None` if they were not counted.
     pub fn ops(&self) -> Option<u64> {
         self.ops
     }
 
-    /// Returns burn's own graph.
+    /// Returns burn's graph.
     pub fn graph(&self) -> &Graph<T, F> {
         &self.graph
     }
@@ -102,7 +108,7 @@ fn scope(action: Action) -> ActiveScope {
     ActiveScope::open(|| action, Interest::ACTIONS)
 }
 
-/// Counts the ops that a thread calls.
+/// Counts the ops that one thread calls.
 struct OpCounter {
     stream: StreamId,
     ops: AtomicU64,
@@ -110,7 +116,8 @@ struct OpCounter {
 
 impl FusionObserver for OpCounter {
     fn registered(&self, op: &OperationIr) {
-        // burn registers ops under the stream of the thread that called them. Freeing a tensor is no op.
+        // burn registers ops under the stream of the thread that called them. Freeing a tensor does
+        // not count as an op.
         if StreamId::current() == self.stream && !matches!(op, OperationIr::Drop(_)) {
             self.ops.fetch_add(1, Ordering::Relaxed);
         }

@@ -1,4 +1,4 @@
-//! mlprof for [burn](https://burn.dev): one line more, and a training says where its time went.
+//! mlprof for [burn](https://burn.dev): profiles a training with one additional line of code.
 //!
 //! ```no_run
 //! use burn::train::{Learner, LearnerModel, LearningResult, SupervisedTraining};
@@ -12,142 +12,162 @@
 //! ) -> Result<LearningResult<M>, mlprof_burn::Error> {
 //!     let training = SupervisedTraining::new("/tmp/run", train, valid)
 //!         .num_epochs(3)
-//!         .profiler("simple"); // "simple" | "advanced" | a profiler of your own | an Option of these
+//!         .profiler("simple"); // "simple" | "advanced" | a custom profiler | an Option of these
 //!     training.launch(learner) // prints: FIT Profiler Report …
 //! }
 //! ```
 //!
-//! `launch` returns an error for an unknown profiler, before anything is trained. Where a function
-//! has to return burn's own `SupervisedTraining`, profile its strategy:
-//! [`with_training_strategy(strategy.profiler("simple")?)`](ProfileStrategyExt). Where burn's own
-//! `Evaluator` is returned, profile the returned one:
-//! [`evaluator.profiler("simple")?`](ProfileEvaluatorExt).
+//! `launch` returns an error for an unknown profiler before any training starts. Two extension
+//! traits keep burn's own types:
 //!
-//! Supported and tested: burn 0.22 (0.22.1). The package `mlprof-burn-next`, in the folder `next`,
-//! is this crate built with burn 0.23.0-pre.1. It has the same items, and no features `cubecl` and
-//! `cuda`.
+//! - If a function must return burn's `SupervisedTraining`, profile its strategy:
+//!   [`with_training_strategy(strategy.profiler("simple")?)`](ProfileStrategyExt).
+//! - If a function returns burn's `Evaluator`, profile the returned evaluator:
+//!   [`evaluator.profiler("simple")?`](ProfileEvaluatorExt).
+//!
+//! Supported and tested version: burn 0.22 (0.22.1). The package `mlprof-burn-next`, in the folder
+//! `next`, builds this crate with burn 0.23.0-pre.1. It has the same items, but not the features
+//! `cubecl` and `cuda`.
 //!
 //! # Features
 //!
-//! The plugin turns on no backend and not `fusion`, so `Device::default()` and all results are the
-//! same with and without it. Features are turned on beside burn's own:
+//! The plugin enables neither a backend nor `fusion`. `Device::default()` and all results are
+//! therefore the same with and without it. Some features of this crate require the corresponding
+//! feature of burn:
 //!
-//! | feature | what it adds |
+//! | feature | enables |
 //! |---|---|
-//! | `train` | `.profiler(…)` on trainings, evaluations and strategies, metrics, renderers. burn-train itself enables the backend Flex |
+//! | `train` | `.profiler(…)` on trainings, evaluations and strategies; profiled metrics and renderers. burn-train itself enables the backend Flex |
 //! | `rl` | reinforcement learning |
 //! | `autodiff` (default) | [`ProfileBackwardExt`], [`ProfileOptimizerExt`] |
 //! | `dataset` (default) | [`ProfiledBatcher`], [`profile_loader`] |
-//! | `flex` | numerics reads tensors of Flex in place, instead of a copy |
-//! | `cubecl` | ops, fused blocks and kernels of CubeCL devices, beside burn's `fusion`; device time of actions |
-//! | `cuda` | `cubecl`, and kernels and copies as NVIDIA's driver reports them |
+//! | `flex` | reading Flex tensors in place for numerics, instead of copying them |
+//! | `cubecl` | ops, fused blocks and kernels of CubeCL devices (requires burn's `fusion`); device time of actions |
+//! | `cuda` | `cubecl`; kernels and copies from NVIDIA's driver |
 //!
-//! A crate with a model alone takes `default-features = false`: [`ProfileLayerExt`] needs no
-//! feature, `profile_backward` needs `autodiff`.
+//! A crate that only defines a model uses `default-features = false`: [`ProfileLayerExt`] needs no
+//! feature, and `profile_backward` needs `autodiff`.
 //!
-//! # What is kept, and what must come after `.profiler(…)`
+//! # Settings before and after `.profiler(…)`
 //!
-//! A profiled training runs burn's loop, step by step the same, with every part measured;
-//! weights, metrics and checkpoints come out equal. The report's header names the loop that ran.
+//! A profiled training runs the same steps as burn's own loop and measures every part. Weights,
+//! metrics and checkpoints are identical. The report's header names the loop that ran.
 //!
-//! burn's own type does not let another crate read one setting back:
-//! **`with_training_strategy` must come after `.profiler(…)`**, or it does not run. Two ways keep a
-//! strategy wherever it is set: a training that begins as [`ProfiledTraining::new`], and a
-//! strategy that is profiled itself,
-//! [`with_training_strategy(strategy.profiler("simple")?)`](ProfileStrategyExt).
+//! **Call `with_training_strategy` after `.profiler(…)`**. A strategy that was set before does not
+//! run, because burn's type does not allow another crate to read this setting. Two alternatives
+//! keep a strategy regardless of the order:
 //!
-//! | strategy | what is measured |
+//! - Create the training with [`ProfiledTraining::new`].
+//! - Profile the strategy itself:
+//!   [`with_training_strategy(strategy.profiler("simple")?)`](ProfileStrategyExt).
+//!
+//! | strategy | measured parts |
 //! |---|---|
-//! | one device (the default) | everything in [`actions`] |
-//! | several devices, main or sharded optimizer | everything; `training_step` on each device's thread |
-//! | distributed data parallel | everything, on each device's thread (this project's tests run it without communication between the devices: burn has no CPU backend for that) |
-//! | your own | its loaders, metrics and renderer, its `train` as a whole; its steps only where it or the model says so |
+//! | one device (the default) | all actions of [`actions`] |
+//! | several devices, main or sharded optimizer | all actions; `training_step` on each device's thread |
+//! | distributed data parallel | all actions, on each device's thread (tested without communication between the devices, because burn has no CPU backend for it) |
+//! | custom | loaders, metrics, renderer, and `train` as a whole; steps only if the strategy or the model reports them |
 //!
-//! # What only you can tell apart
+//! # Separating forward, backward and data loading
 //!
-//! - Forward and backward run inside one call of burn's `TrainStep::step`. Write
-//!   [`loss.profile_backward()`](ProfileBackwardExt::profile_backward) in it instead of
-//!   `loss.backward()`.
-//! - Whatever happens inside the model: [`profile!`](mlprof_core::profile!) and `#[profiled]`
-//!   report to the training's profiler while it runs.
-//! - Reading items and batching them (the move to the device included): wrap the batcher in a
-//!   [`ProfiledBatcher`].
+//! - Forward and backward run inside one call of burn's `TrainStep::step`. To separate them,
+//!   replace `loss.backward()` in that function with
+//!   [`loss.profile_backward()`](ProfileBackwardExt::profile_backward).
+//! - Code inside the model is measured by [`profile!`](mlprof_core::profile!) and `#[profiled]`.
+//!   Both report to the training's profiler while it runs.
+//! - Batching, which includes the move to the device, is separated from reading items if the
+//!   batcher is wrapped in a [`ProfiledBatcher`].
 //!
 //! # Tensor ops
 //!
-//! The Tensor profiler (`.profiler("tensor")`) shows actions and functions on every device; on
-//! CubeCL devices (wgpu, CUDA, …), with this crate's feature `cubecl`, also every op with its
-//! shapes, fused blocks and kernels: see [`ops`]. Each training batch is a step of its schedule, on
-//! several devices together, and each batch of an evaluation; the validation between epochs is
-//! none. A training strategy of your own calls
-//! [`ProfilerExt::step`](mlprof_core::ProfilerExt::step) itself.
+//! The Tensor profiler (`.profiler("tensor")`) shows actions and functions on every device. On
+//! CubeCL devices (wgpu, CUDA, …), with this crate's feature `cubecl`, it also shows fused blocks,
+//! kernels, and every op with its shapes: see [`ops`].
+//!
+//! Each training batch is one step of the profiler's schedule, also on several devices. Each batch
+//! of an evaluation is a step too. Batches of the validation between epochs are not steps. A custom
+//! training strategy calls [`ProfilerExt::step`](mlprof_core::ProfilerExt::step) itself.
 //!
 //! # Device time
 //!
-//! With the feature `cubecl` a profiler that [measures
-//! devices](mlprof_core::SimpleProfiler::measure_devices) has the device's time beside the host's
-//! for each action, and `profile_device` times one region. Both need neither `fusion` nor the
-//! Tensor profiler; a loop of your own calls [`ops::install`] first. Replays of captured graphs are
-//! actions where `capture` of this crate captures them.
+//! With the feature `cubecl`, a profiler that [measures
+//! devices](mlprof_core::SimpleProfiler::measure_devices) shows the device time of each action next
+//! to its host time. `profile_device` times a single region. Both need neither `fusion` nor the
+//! Tensor profiler. A hand-written loop calls [`ops::install`] first. Replays of a captured graph
+//! are actions if the graph was captured with this crate's `capture`.
 //!
-//! # Numbers
+//! # Numerics
 //!
-//! [`NumericsProfiler`](mlprof_core::NumericsProfiler) (`.profiler("numerics")`) sees what modules
-//! return that are [`profile_layer`](ProfileLayerExt::profile_layer), the loss, and gradients,
-//! parameters and their updates by the names that they have in the model. On flex they are read in
-//! place. On other devices each is reduced where it is, by some thirty ops that no other profiler
-//! counts, and what came of that is read when the batch has ended: what is not finite is then in
-//! the parameters already. With `stop_on_nan` the fit ends there, with a reason that says where it
-//! began. A loop, a training strategy or an agent of your own tells of modules and losses, and of
-//! the rest with [`optimizer.profile_step(…)`](ProfileOptimizerExt::profile_step). For `mlprof
-//! compare-numerics`, which puts two runs beside each other, a training says what its random
-//! numbers are seeded with ([`seeded_with`](ProfiledTraining::seeded_with)), and a step which batch
-//! it is given ([`record_batch`]).
+//! [`NumericsProfiler`](mlprof_core::NumericsProfiler) (`.profiler("numerics")`) observes these
+//! tensors:
+//!
+//! - the outputs of modules that are called through
+//!   [`profile_layer`](ProfileLayerExt::profile_layer)
+//! - the loss
+//! - gradients, parameters and parameter updates, by their names in the model
+//!
+//! On flex, the tensors are read in place. On other devices, about thirty ops reduce each tensor on
+//! the device, and no other profiler counts these ops. The results are read after the batch has
+//! ended, when non-finite values have already reached the parameters. With `stop_on_nan` the fit
+//! ends at that point, and the reason names the tensor where the non-finite values first appeared.
+//!
+//! A hand-written loop, a custom training strategy or an agent reports modules with
+//! [`profile_layer`](ProfileLayerExt::profile_layer) and the loss with
+//! [`profile_backward`](ProfileBackwardExt::profile_backward). Gradients, parameters and updates
+//! are reported by [`optimizer.profile_step(…)`](ProfileOptimizerExt::profile_step).
+//!
+//! `mlprof compare-numerics` compares two runs. For it, a training records its random seed
+//! ([`seeded_with`](ProfiledTraining::seeded_with)), and a step records its batch
+//! ([`record_batch`]).
 //!
 //! # Metrics and the renderer
 //!
-//! burn runs them on a thread of their own. What the loop pays for them, waiting included, is
-//! `[Callback]EventProcessor.…`. On their own thread, metrics and a renderer that are set *after*
-//! `.profiler(…)` are measured one by one (`[Metric]….update`, `[MetricsRenderer].…`). All that this
-//! thread does is measured as `[EventProcessor].process_…` if
-//! [`measure_event_thread`](ProfiledTraining::measure_event_thread) asks for it.
-//! Not covered: the threads on which burn writes metric logs and checkpoint files.
+//! burn runs metrics and the renderer on a separate event thread. The rows
+//! `[Callback]EventProcessor.…` show the cost for the loop, including waiting. Metrics and a
+//! renderer that are set *after* `.profiler(…)` are measured one by one on the event thread
+//! (`[Metric]….update`, `[MetricsRenderer].…`).
+//! [`measure_event_thread`](ProfiledTraining::measure_event_thread) measures all work of this
+//! thread as `[EventProcessor].process_…`. The threads on which burn writes metric logs and
+//! checkpoint files are not measured.
 //!
-//! # When something goes wrong
+//! # Early ends, errors and Ctrl-C
 //!
-//! The report comes at the end of every fit and evaluation, also after early stopping, an
-//! interruption, an error of a data loader or a panic in a step. Ctrl-C ends the program as it does
-//! without a profiler, and the report comes first; see
-//! [`on_interrupt`](ProfiledTraining::on_interrupt) for who wants to go on. While burn's terminal
-//! dashboard (its feature `tui`) still has the terminal, reports are printed on the main screen, where
-//! they stand when it closes.
+//! The report is printed at the end of every fit and evaluation. This includes a fit that ends by
+//! early stopping, an interruption, a data loader error or a panic in a step.
+//!
+//! Ctrl-C ends the program as it does without a profiler, but the report is printed first.
+//! [`on_interrupt`](ProfiledTraining::on_interrupt) lets the program continue instead.
+//!
+//! burn's terminal dashboard (its feature `tui`) uses the alternate screen. Reports that are
+//! printed meanwhile go to the main screen and are visible after the dashboard closes.
 //!
 //! # burn's feature `tracing`
 //!
-//! With this crate's feature `tracing`, beside burn's own, burn's spans are rows, once
-//! [`mlprof_core`]'s `ProfilerLayer` is part of a subscriber that is installed before `launch`.
-//! (burn's own logger then finds its place taken, and `experiment.log` stays empty; where burn's
-//! comes first, installing another one fails.) They tell of data that is moved, not of ops: those
-//! come as said above. On flex there are:
+//! With the feature `tracing` of this crate and of burn, burn's spans appear as rows. This requires
+//! a subscriber with [`mlprof_core`]'s `ProfilerLayer` that is installed before `launch`. burn's
+//! own logger then cannot be installed, and `experiment.log` stays empty. If burn's logger is
+//! installed first, installing another subscriber fails. The spans cover data movement and not ops
+//! (see "Tensor ops" for those). On flex there are these spans:
 //!
-//! | span | what it is |
+//! | span | meaning |
 //! |---|---|
-//! | `float_from_data` | making a tensor of a batch, on a device with gradients (not in validation) |
-//! | `float_to_device` | moving a parameter of the model to the device of the training |
-//! | `float_into_data` | reading a tensor with gradients; asynchronous, so it counts once to be polled and once to be dropped |
-//! | `block_on` | waiting for the value of any tensor, by a metric on its thread, too |
+//! | `float_from_data` | creation of a batch tensor on a device with gradients (not in validation) |
+//! | `float_to_device` | move of a model parameter to the training device |
+//! | `float_into_data` | read of a tensor with gradients; asynchronous, so it is counted once when polled and once when dropped |
+//! | `block_on` | wait for the value of any tensor, also by metrics on the event thread |
 //!
-//! For the Advanced and the Tensor profiler they are functions; `ProfilerLayer::new().as_actions()`
-//! shows them to the Simple one. CubeCL devices have more (`into_contiguous`, launches), which were not
-//! tried here.
+//! The Advanced and the Tensor profiler show the spans as functions.
+//! `ProfilerLayer::new().as_actions()` also shows them in the Simple profiler. CubeCL devices emit
+//! more spans (`into_contiguous`, launches), which were not tested here.
 //!
 //! # Reinforcement learning
 //!
-//! With this crate's feature `rl`, beside burn's own, a strategy of burn's `RLTraining` is profiled:
-//! `training.with_learning_strategy(strategy.profiler("simple")?)`, see the module `rl`.
+//! With the feature `rl` of this crate and of burn, a strategy of burn's `RLTraining` is profiled
+//! by `training.with_learning_strategy(strategy.profiler("simple")?)`. See the module `rl`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
+// Messages are printed by `output::say`, because `eprintln!` panics if standard error is full or
+// closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 #[doc(hidden)]
@@ -238,11 +258,10 @@ pub use test_model::TestModel;
 #[cfg(feature = "train")]
 pub use training::{MetricTuple, ProfileTrainingExt, ProfiledTraining, TextMetricTuple};
 
-/// What a program that profiles its burn code usually needs; [`mlprof_core::prelude`] is part of
-/// it.
+/// The items that most programs need to profile burn code, including [`mlprof_core::prelude`].
 ///
-/// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl`
-/// block.
+/// `profile!("name")` measures a scope. `#[profiled]` measures a function, a method or all methods
+/// of an `impl` block.
 pub mod prelude {
     #[cfg(feature = "cubecl")]
     pub use crate::DeviceProfilerExt;
@@ -259,21 +278,25 @@ pub mod prelude {
     pub use mlprof_core::prelude::*;
 }
 
-/// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their
-/// settings, reports as values.
+/// The core of mlprof: sessions, profilers and their settings, and reports as values. Programs need
+/// no separate dependency on it.
 pub use mlprof_core;
 pub use mlprof_core::{Error, profile, profile_collective, profile_dynamic};
 
-/// NVIDIA's devices: kernels, copies and counters come by themselves, regions by its functions.
+/// Profiling of NVIDIA devices. Kernels, copies and counters are recorded automatically; regions
+/// are marked with this module's functions.
 #[cfg(feature = "cuda")]
 pub use mlprof_cuda as cuda;
-/// The doors into a training that runs: `MLPROF_LIVE=1`, or [`live::start`]; with the feature `capture` TensorBoard's, too:
-/// `MLPROF_CAPTURE_PORT=6009`, or `live::capture`; with `metrics` Prometheus': `MLPROF_METRICS_PORT=9464`, or `live::metrics`;
-/// with `otlp` OpenTelemetry's: `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318`.
+/// Access to a running training from outside the process:
+///
+/// - `MLPROF_LIVE=1` or [`live::start`] enables the mlprof commands.
+/// - `MLPROF_CAPTURE_PORT=6009` or `live::capture` serves TensorBoard (feature `capture`).
+/// - `MLPROF_METRICS_PORT=9464` or `live::metrics` serves Prometheus (feature `metrics`).
+/// - `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318` exports to OpenTelemetry (feature `otlp`).
 #[cfg(feature = "live")]
 pub use mlprof_live as live;
 
-/// The examples of the front page, run as tests; that for candle in mlprof-candle.
+/// Runs the README's burn examples as doctests. The candle example is tested in mlprof-candle.
 #[cfg(all(doctest, feature = "train"))]
 #[doc = include_str!("../../README.md")]
 struct FrontPage;

@@ -12,16 +12,17 @@ use crate::ops;
 #[cfg(feature = "train")]
 use crate::stop::StopSignal;
 
-/// Wraps a data loader so that every `next` of its iterators is measured as `action`, the last
-/// one (which finds the end) included.
+/// Wraps a data loader and measures every `next` of its iterators as `action`, including the last
+/// one, which finds the end.
 ///
-/// For loops written by hand and for training strategies of your own; under
-/// [`.profiler(…)`](crate::ProfileTrainingExt::profiler) the loaders are measured already. It stays
-/// measured through `to_device` and `slice`. Items, order, progress and errors are the loader's.
+/// Use it in hand-written loops and custom training strategies.
+/// [`.profiler(…)`](crate::ProfileTrainingExt::profiler) already measures the loaders. The wrapper
+/// survives `to_device` and `slice`. Items, order, progress and errors are those of the wrapped
+/// loader.
 ///
-/// With a loader that has no worker threads the time is that of reading and batching, the move to
-/// the device included; with worker threads it is the time the loop *waits* for them.
-/// [`ProfiledBatcher`](crate::ProfiledBatcher) tells batching apart.
+/// Without worker threads, the time covers reading and batching, including the move to the device.
+/// With worker threads, it is the time that the loop *waits* for them.
+/// [`ProfiledBatcher`](crate::ProfiledBatcher) measures batching separately.
 ///
 /// *Cost*: one action per batch.
 ///
@@ -56,22 +57,21 @@ pub fn profile_loader<O: 'static>(
     hooks.wrap(loader)
 }
 
-/// What to measure about a loader.
+/// The parts of a loader that are measured.
 #[derive(Clone)]
 pub(crate) struct LoaderHooks {
     pub(crate) profiler: Arc<dyn Profiler>,
-    /// Making an iterator.
+    /// Action for the creation of an iterator.
     pub(crate) iter: Option<Action>,
-    /// Every `next`.
+    /// Action for every `next`.
     pub(crate) next: Action,
-    /// From one `next` to the following: what the loop does with the batch. Its end is the end of a
-    /// step.
+    /// Action from one `next` to the following one, in which the loop uses the batch. Its end also
+    /// ends a profiler step.
     pub(crate) batch: Option<Action>,
-    /// Checked before every `next`.
+    /// Stop signal that is checked before every `next`.
     #[cfg(feature = "train")]
     pub(crate) stop: Option<StopSignal>,
-    /// Whether the device that the loop moves the loader to is the only thing that tells whose ops
-    /// are to be seen.
+    /// `true` if only the device passed to the loader reveals which device's ops to record.
     pub(crate) installs_ops: bool,
 }
 

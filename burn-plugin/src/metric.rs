@@ -1,4 +1,4 @@
-//! Metrics, renderers and loggers that say what they cost on their own thread.
+//! Metrics whose cost is measured on the event thread.
 
 use burn::tensor::TensorReadError;
 use burn::train::metric::{
@@ -8,22 +8,23 @@ use mlprof_core::{Action, ActiveScope, Binding, Interest};
 
 use crate::actions;
 
-/// A metric whose `update` and `compute` are measured on the thread where burn runs them.
+/// A metric whose `update` and `compute` are measured on the thread where burn calls them.
 ///
-/// [`ProfiledTraining::metrics`](crate::ProfiledTraining::metrics) and its siblings wrap metrics
-/// by themselves; wrap by hand those that are registered before `.profiler(…)`. Name, values and
-/// errors are the metric's own. *Cost* without an active profiler: one relaxed load.
+/// [`ProfiledTraining::metrics`](crate::ProfiledTraining::metrics) and its sibling methods wrap
+/// metrics automatically. Wrap only metrics that are registered before `.profiler(…)` yourself. The
+/// metric's name, values and errors do not change. *Cost* without an active profiler: one relaxed
+/// load.
 #[derive(Debug, Clone)]
 pub struct ProfiledMetric<Me> {
     metric: Me,
     update: Action,
     compute: Action,
-    /// burn runs it on a thread of its own.
+    /// Binds the profiler to the event thread on which burn calls the metric.
     binding: Binding,
 }
 
 impl<Me: Metric> ProfiledMetric<Me> {
-    /// Measures `metric` as `[Metric]{its type}.update` and `.compute`.
+    /// Creates a metric that measures `metric` as `[Metric]{its type}.update` and `.compute`.
     pub fn new(metric: Me) -> Self {
         Self {
             metric,

@@ -1,4 +1,4 @@
-//! The layers of a model as rows of a report.
+//! Reports the layers of a model as rows.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -9,12 +9,13 @@ use mlprof_core::{Action, ActiveScope, Interest, hook};
 
 use crate::numerics;
 
-/// `layer.profile_layer("conv1", |layer| layer.forward(images))` for every module of burn: each
-/// forward is a row `[module]{type}: {path}` of the active profiler, and its ops belong to it.
+/// Measures the forward pass of any burn module: `layer.profile_layer("conv1", |layer|
+/// layer.forward(images))`. Each forward is a row `[module]{type}: {path}` of the active profiler,
+/// and its ops belong to that row.
 ///
-/// burn's modules have forwards of many forms and no hook around them; the call stands where the
-/// forward stood. Inside another profiled module only the own part of the path is written, as fields
-/// are named where they are used:
+/// burn's modules have forward methods with different signatures and no hook around them, so the
+/// call wraps the forward call. Inside another profiled module, pass only the module's own part of
+/// the path, usually the field name:
 ///
 /// ```
 /// use burn::nn::{Linear, LinearConfig};
@@ -44,25 +45,32 @@ use crate::numerics;
 /// # }
 /// ```
 ///
-/// *What it measures*: forward alone; on backends that run at once (flex, ndarray) the work, on those
-/// that queue (CUDA, wgpu) the time to queue it. With the feature `cubecl` the Tensor profiler's module
-/// view has the device time and the operations of its ops. *Cost* without an active profiler: one
-/// relaxed load; with one, some 0.2 µs for the name.
+/// *Measured time*: only the forward pass. On backends that execute ops immediately (flex,
+/// ndarray), it is the execution time. On backends that queue ops (CUDA, wgpu), it is the time to
+/// queue them. With the feature `cubecl`, the Tensor profiler's module view shows device time and
+/// operation counts of the ops. *Cost*: one relaxed load without an active profiler, and about 0.2
+/// µs for the name with one.
 ///
-/// *Numbers*: [`NumericsProfiler`](mlprof_core::NumericsProfiler) looks at what the forward returns, if that is a tensor, a pair
-/// of tensors of one rank, what burn's recurrent layers return, or an `MhaOutput`; of more than one tensor at the first, or the
-/// hidden state, or the context. A note in its report names modules that return something else.
+/// *Numbers*: [`NumericsProfiler`](mlprof_core::NumericsProfiler) observes these outputs of the
+/// forward pass:
+///
+/// - a tensor
+/// - the first tensor of a pair of equal rank
+/// - the hidden state of burn's recurrent layers
+/// - the context of an `MhaOutput`
+///
+/// A note in its report lists modules that return other types.
 pub trait ProfileLayerExt: Module + sealed::Sealed {
-    /// Runs a forward of any form under this module's name. `path` is the module's own part of its
-    /// path in the model, as a field's name.
+    /// Runs `forward` under this module's name. `path` is the module's own part of its path in the
+    /// model, usually its field name.
     fn profile_layer<T: 'static>(&self, path: &str, forward: impl FnOnce(&Self) -> T) -> T {
         if is_measured() { measured(self, path, None, forward) } else { forward(self) }
     }
 
-    /// The same for a forward whose input the profiler may see, too: then
-    /// [`NumericsProfiler`](mlprof_core::NumericsProfiler) can tell whether what is not finite was
-    /// made here, and `mlprof compare-numerics` whether two runs part here. The method itself will
-    /// do as a forward:
+    /// Runs a forward whose input the profiler can also observe.
+    /// [`NumericsProfiler`](mlprof_core::NumericsProfiler) can then detect whether this layer
+    /// produced non-finite values. `mlprof compare-numerics` can detect whether two runs diverge
+    /// here. The method itself can be passed as the forward:
     ///
     /// ```
     /// # use burn::nn::{Linear, LinearConfig};
@@ -74,7 +82,7 @@ pub trait ProfileLayerExt: Module + sealed::Sealed {
     /// assert_eq!(scores.dims(), [2, 8]);
     /// ```
     ///
-    /// *Cost*: while numbers are looked at, the input is kept until the forward has returned.
+    /// *Cost*: while numbers are observed, the input is kept alive until the forward has returned.
     fn profile_forward<I: Clone + 'static, T: 'static>(
         &self,
         path: &str,
@@ -92,7 +100,7 @@ pub trait ProfileLayerExt: Module + sealed::Sealed {
 
 impl<M: Module> ProfileLayerExt for M {}
 
-/// Keeps other crates from implementing the extension trait.
+/// Prevents other crates from implementing the extension trait.
 mod sealed {
     pub trait Sealed {}
     impl<M: super::Module> Sealed for M {}
@@ -121,20 +129,20 @@ fn measured<M: Module, T: 'static>(
 }
 
 thread_local! {
-    /// The path of the innermost profiled module that runs on this thread.
+    /// Path of the innermost profiled module that runs on this thread.
     static PATH: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Nothing while the thread is being torn down.
+/// Calls `change` with the path. Returns `None` while the thread is being torn down.
 fn with_path<T>(change: impl FnOnce(&mut String) -> T) -> Option<T> {
     PATH.try_with(|path| path.try_borrow_mut().ok().map(|mut path| change(&mut path)))
         .ok()
         .flatten()
 }
 
-/// While a module runs.
+/// RAII guard for a running module.
 struct Place {
-    /// How long the path around it is.
+    /// Length of the enclosing path in bytes.
     around: usize,
 }
 

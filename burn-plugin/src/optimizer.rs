@@ -1,4 +1,4 @@
-//! An optimizer's step in a loop of one's own.
+//! Profiling of an optimizer step in a hand-written loop.
 
 use burn::module::Module;
 use burn::optim::{
@@ -9,13 +9,13 @@ use mlprof_core::profile;
 use crate::actions;
 use crate::numerics::StepTold;
 
-/// `optimizer.profile_step(rate, model, gradients)`: the optimizer's step as an action, and its
-/// numbers.
+/// Measures an optimizer step as an action and reports its numbers: `optimizer.profile_step(rate,
+/// model, gradients)`.
 ///
-/// A training that burn runs under a profiler needs none of this. In a loop of your own it is
-/// written where `optimizer.step(…)` stood: the report has a row `Optimizer.step`, and
-/// [`NumericsProfiler`](mlprof_core::NumericsProfiler) sees gradients, parameters and updates by
-/// their names in the model.
+/// A training that burn runs under a profiler does not need this. In a hand-written loop, it
+/// replaces `optimizer.step(…)`. The report then has a row `Optimizer.step`.
+/// [`NumericsProfiler`](mlprof_core::NumericsProfiler) observes gradients, parameters and updates
+/// by their names in the model.
 ///
 /// ```
 /// use burn::nn::{Linear, LinearConfig};
@@ -40,7 +40,8 @@ use crate::numerics::StepTold;
 ///
 /// *Cost* without an active profiler: two relaxed loads.
 pub trait ProfileOptimizerExt: sealed::Sealed {
-    /// [`ModuleOptimizer::step`], measured as `Optimizer.step` by the active profiler.
+    /// Calls [`ModuleOptimizer::step`] and measures it as `Optimizer.step` with the active
+    /// profiler.
     fn profile_step<M: Module>(
         &mut self,
         rate: impl Into<ModuleLearningRate>,
@@ -49,7 +50,7 @@ pub trait ProfileOptimizerExt: sealed::Sealed {
     ) -> M;
 }
 
-/// Keeps other crates from implementing the extension trait.
+/// Prevents other crates from implementing the extension trait.
 mod sealed {
     pub trait Sealed {}
     impl Sealed for super::ModuleOptimizer {}

@@ -1,11 +1,12 @@
-//! What metrics, their logs and the renderer cost together on their own thread.
+//! Measures the total cost of metrics, their logs and the renderer on the event thread.
 //!
-//! burn gives every event to a thread that reads the tensors, updates the metrics and calls the
-//! renderer. The loop pays for handing over, and waits while one event is being worked on and
-//! another one is queued. What that thread does cannot be reached from outside for metrics that
-//! were registered before `.profiler(…)`. So another thread is put in between that hands each event on,
-//! waits until it is done, and measures that. It too queues one event, so the loop waits as much
-//! as it did.
+//! burn sends every event to the event thread, which reads the tensors, updates the metrics and
+//! calls the renderer. The loop pays for the handover. It waits while one event is being processed
+//! and another one is queued.
+//!
+//! Work for metrics that were registered before `.profiler(…)` cannot be measured from outside.
+//! Therefore, an additional thread receives each event, forwards it, and measures the time until it
+//! is processed. This thread also queues one event, so the loop waits as long as before.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ struct ProfiledProcessor<M: LearnerModel> {
     valid: Action,
 }
 
-/// Measures what `inner` does with each event, on a thread of its own.
+/// Wraps `inner` and measures its processing of each event on a separate thread.
 pub(crate) fn profiled_processor<M: LearnerModel>(
     inner: SupervisedTrainingEventProcessor<M>,
     profiler: Arc<dyn Profiler>,
@@ -46,7 +47,7 @@ impl<M: LearnerModel> EventProcessorTraining<TrainEvent<M>, ValidEvent<M>>
 {
     fn process_train(&mut self, event: TrainEvent<M>) -> Result<(), EventProcessorError> {
         let _scope = self.profiler.profile(self.train);
-        // An event's failure comes out of either call, never of both: it is reported once.
+        // Only one of the two calls returns an event's error, so that it is reported once.
         let handed_over = self.inner.process_train(event);
         self.inner.flush().and(handed_over)
     }

@@ -1,11 +1,12 @@
-//! Progress loggers that are measured.
+//! Progress loggers whose calls are measured.
 
 use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
 use mlprof_core::{Action, ActiveScope, Binding, Bound, Interest};
 
 use crate::actions;
 
-/// Methods that hand on to what `self.in_progress()` gives, inside the scope that comes with it.
+/// Defines methods that forward to the logger of `self.in_progress()`, inside the scope returned
+/// with it.
 macro_rules! hand_on {
     ($(fn $name:ident($($argument:ident: $type:ty),*);)*) => {$(
         fn $name(&mut self, $($argument: $type),*) {
@@ -47,17 +48,18 @@ macro_rules! evaluation_progress {
 
 pub(crate) use {evaluation_progress, hand_on, training_progress};
 
-/// A progress logger measured, on the thread where burn calls it, as `[ProgressLogger].progress`.
+/// A progress logger whose calls are measured as `[ProgressLogger].progress` on the thread where
+/// burn calls it.
 #[derive(Debug)]
 pub struct ProfiledProgressLogger<L> {
     logger: L,
     action: Action,
-    /// burn calls it on a thread of its own.
+    /// Binds the profiler to the event thread on which burn calls the logger.
     binding: Binding,
 }
 
 impl<L> ProfiledProgressLogger<L> {
-    /// Measures `logger`.
+    /// Creates a logger that measures `logger`.
     pub fn new(logger: L) -> Self {
         Self { logger, action: Action::new(actions::PROGRESS_LOGGER), binding: Binding::current() }
     }

@@ -1,4 +1,4 @@
-//! A renderer and a progress logger that are measured.
+//! Measures the renderer and its progress calls.
 
 use std::error::Error;
 
@@ -13,21 +13,22 @@ use mlprof_core::{Action, ActiveScope, Binding, Bound, Interest};
 
 use crate::actions;
 
-/// A renderer whose work is measured on the thread where burn runs it: taking values as
+/// A renderer that is measured on the thread where burn calls it: passing values as
 /// `[MetricsRenderer].update`, showing progress as `[MetricsRenderer].progress`.
 ///
-/// [`ProfiledTraining::renderer`](crate::ProfiledTraining::renderer) wraps by itself.
+/// [`ProfiledTraining::renderer`](crate::ProfiledTraining::renderer) wraps a renderer
+/// automatically.
 pub struct ProfiledRenderer {
     renderer: Box<dyn MetricsRenderer>,
     update: Action,
     progress: Action,
-    /// burn calls it on a thread of its own.
+    /// Binds the profiler to the event thread on which burn calls the renderer.
     binding: Binding,
 }
 mlprof_core::debug_as_name!([] ProfiledRenderer);
 
 impl ProfiledRenderer {
-    /// Measures `renderer`.
+    /// Creates a renderer that measures `renderer`.
     pub fn new(renderer: Box<dyn MetricsRenderer>) -> Self {
         Self {
             renderer,

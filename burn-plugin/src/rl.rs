@@ -1,7 +1,7 @@
-//! `.profiler(…)` for reinforcement learning (feature `rl`, beside burn's own).
+//! `.profiler(…)` for reinforcement learning (feature `rl`, requires burn's feature `rl`).
 //!
-//! burn's `RLTraining` keeps its strategy to itself, but takes one. So it is the strategy that is
-//! profiled, and no setting of the training is lost or has another type:
+//! burn's `RLTraining` does not expose its strategy, but accepts one. Profiling is therefore
+//! applied to the strategy. The training keeps its type and all its settings:
 //!
 //! ```no_run
 //! use burn::rl::SliceAccess;
@@ -22,29 +22,29 @@
 //! }
 //! ```
 //!
-//! | name | what it covers |
+//! | name | measured work |
 //! |---|---|
-//! | `[Strategy]OffPolicy.setup` | making the environments' threads and the replay buffer |
-//! | `run_environment_steps` | waiting for the environments' next steps, and handing them to the metrics |
-//! | `replay_buffer_push` | reading those steps and writing them into the replay buffer |
-//! | `update_policy` | handing the last policy to the environments |
-//! | `run_training_batch` | one batch: the two rows below, and reading the policy's state |
-//! | `replay_buffer_sample` | taking transitions out of the replay buffer |
+//! | `[Strategy]OffPolicy.setup` | creating the environments' threads and the replay buffer |
+//! | `run_environment_steps` | waiting for the environments' next steps and sending them to the metrics |
+//! | `replay_buffer_push` | reading these steps and adding them to the replay buffer |
+//! | `update_policy` | sending the latest policy to the environments |
+//! | `run_training_batch` | one batch: the next two rows, and reading the policy's state |
+//! | `replay_buffer_sample` | sampling transitions from the replay buffer |
 //! | `[PolicyLearner]….training_step` | the agent's `train`: forward, backward and optimizer |
-//! | `[Callback]EventProcessor.….` | handing an event to the metrics' thread, waiting while it is full |
-//! | `run_evaluation_episodes` | the episodes between trainings, with handing over the policy |
-//! | `flush_events` | waiting for the metrics' thread after an evaluation, with burn 0.23 |
+//! | `[Callback]EventProcessor.….` | sending an event to the event thread, including waiting while its queue is full |
+//! | `run_evaluation_episodes` | the evaluation episodes, including sending the policy |
+//! | `flush_events` | waiting for the event thread after an evaluation (burn 0.23) |
 //! | `save_checkpoint`, `teardown` | as in a supervised training |
 //!
-//! All of them are the loop's thread's. Environments and policies run on threads of burn's own, in
-//! code that is yours: `profile!` in `Environment::step` or `Policy::action` shows them. A training
-//! batch is a step of the Tensor profiler's schedule; evaluations are between steps. A strategy of
-//! your own is measured as a whole, `[Strategy]Custom.train`.
+//! All rows belong to the loop's thread. Environments and policies run user code on burn's threads;
+//! `profile!` in `Environment::step` or `Policy::action` measures it. A training batch is a step of
+//! the Tensor profiler's schedule. Evaluations run between steps. A custom strategy is measured as
+//! a whole, as `[Strategy]Custom.train`.
 //!
-//! A profiler that has a reason to end the training, such as `NumericsProfiler::stop_on_nan`, ends
-//! it after the batch. Ctrl-C ends the program, after the report, and reports go where the profiler
-//! was told to write, unless [`strategy.profiler_with("simple",
-//! settings)`](ProfileStrategyExt::profiler_with) says otherwise.
+//! A profiler such as `NumericsProfiler::stop_on_nan` can end the training after the current batch.
+//! Ctrl-C ends the program after the report. Reports go to the profiler's configured destination.
+//! [`strategy.profiler_with("simple", settings)`](ProfileStrategyExt::profiler_with) changes the
+//! effect of Ctrl-C and the report directory.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ where
     }
 }
 
-/// The strategy that `.profiler(…)` puts in the place of burn's.
+/// The strategy with which `.profiler(…)` replaces burn's strategy.
 struct ProfiledRLStrategy<RLC: RLComponentsTypes> {
     strategy: RLStrategies<RLC>,
     profiler: Arc<dyn Profiler>,
@@ -125,7 +125,8 @@ where
         components: RLComponents<RLC>,
         env_init: RLC::EnvInit,
     ) -> RLResult<RLC::Policy> {
-        // Outlives the session: a report must not be cut short by the signal that asked for it.
+        // The signal handler outlives the session, so that the requesting signal does not truncate
+        // the report.
         let stop = StopSignal::new(self.settings.interrupt);
         let stop = stop.with_interrupter(components.interrupter.clone());
         let _session = self.settings.begin(&self.profiler);
@@ -140,8 +141,7 @@ where
         };
         self.profiler.observe(&Observation::StageNote(&note));
         match self.chosen(stop.clone()) {
-            // burn's own `train`, which sends the first event, calls `train_loop` below, and ends
-            // the run.
+            // burn's own `train` sends the first event, calls `train_loop` below, and ends the run.
             Chosen::OffPolicy(measured) => measured.train(agent, components, env_init),
             Chosen::Custom(strategy) => {
                 let _following = stop.follow();
@@ -151,7 +151,8 @@ where
         }
     }
 
-    /// Reached only by somebody who calls it by hand: `train` hands over earlier.
+    /// Runs the strategy's own loop. `train` delegates earlier, so this is reached only if user
+    /// code calls it directly.
     fn train_loop(
         &self,
         components: RLComponents<RLC>,
@@ -170,7 +171,7 @@ where
     }
 }
 
-/// The handles of a training, made once before its loop.
+/// Action handles of a training, created once before the loop.
 struct RLActions {
     setup: Action,
     environment_steps: Action,
@@ -214,7 +215,7 @@ impl RLActions {
     }
 }
 
-/// burn's off-policy loop, with every part measured.
+/// burn's off-policy loop with every part measured.
 struct MeasuredLoop<'strategy> {
     config: &'strategy OffPolicyConfig,
     profiler: &'strategy Arc<dyn Profiler>,
@@ -368,7 +369,7 @@ where
     }
 }
 
-/// The value of a transition's reward or flag, as burn's loop reads it.
+/// Returns the value of a transition's reward or flag, which it reads as burn's loop does.
 fn first(value: &Tensor<1>) -> f32 {
     value.try_to_vec_as::<f32>().expect("an environment's values can be read")[0]
 }

@@ -1,13 +1,14 @@
-//! Printing while burn's terminal dashboard has the terminal.
+//! Prints reports while burn's terminal dashboard controls the terminal.
 //!
-//! burn's default renderer on a terminal (its feature `tui`) draws on the alternate screen until it
-//! is dropped, which is long after a fit has ended: it is part of the result. What is printed
-//! meanwhile would be drawn over, and gone with that screen. So a report is printed on the main
-//! screen, where it stands when the dashboard closes.
+//! On a terminal, burn's default renderer (its feature `tui`) draws on the alternate screen until
+//! it is dropped. The renderer is part of the result, so this is long after the fit has ended.
+//! Output printed meanwhile would be overdrawn and lost with that screen. A report is therefore
+//! printed on the main screen, where it is visible after the dashboard closes.
 
-/// The main screen, for as long as this lives; nothing where no dashboard has the terminal.
+/// RAII guard that switches to the main screen while it lives. It has no effect if no dashboard
+/// controls the terminal.
 ///
-/// *Cost*: one system call if standard output is no terminal.
+/// *Cost*: one system call if standard output is not a terminal.
 pub(crate) struct MainScreen {
     #[cfg(unix)]
     _open: Option<unix::Open<std::io::StdoutLock<'static>>>,
@@ -16,7 +17,8 @@ pub(crate) struct MainScreen {
 impl MainScreen {
     pub(crate) fn show() -> Self {
         Self {
-            // Locked, so that the dashboard draws nothing in between; this thread may still print.
+            // Standard output stays locked, so that the dashboard cannot draw meanwhile. The lock
+            // is reentrant, so this thread can still print.
             #[cfg(unix)]
             _open: unix::Open::of(libc::STDOUT_FILENO, || std::io::stdout().lock()),
         }
@@ -32,7 +34,8 @@ mod unix {
     const LEAVE_ALTERNATE_SCREEN: &[u8] = b"\x1b[?1049l";
     const ENTER_ALTERNATE_SCREEN: &[u8] = b"\x1b[?1049h";
 
-    /// A terminal in raw mode that shows its main screen and breaks lines, until this is dropped.
+    /// RAII guard for a terminal in raw mode. Until it is dropped, the terminal shows its main
+    /// screen and translates line breaks.
     pub(super) struct Open<W: Write> {
         terminal: RawFd,
         raw: libc::termios,
@@ -40,10 +43,13 @@ mod unix {
     }
 
     impl<W: Write> Open<W> {
-        /// `None` if `terminal` is none, or is not in raw mode: then no dashboard has it.
+        /// Switches `terminal` to its main screen. Returns `None` if it is not a terminal or not in
+        /// raw mode, because no dashboard uses it then.
         pub(super) fn of(terminal: RawFd, output: impl FnOnce() -> W) -> Option<Self> {
             let mut settings = MaybeUninit::uninit();
-            // SAFETY: `tcgetattr` fills the settings, or fails: for what is no terminal, too.
+            // SAFETY: the pointer refers to a local `termios` that is valid for writes. `tcgetattr`
+            // accepts any file descriptor and fails for non-terminals. `assume_init` is reached
+            // only if it returned 0, after it has initialised the struct.
             let raw: libc::termios = unsafe {
                 if libc::tcgetattr(terminal, settings.as_mut_ptr()) != 0 {
                     return None;
@@ -61,14 +67,16 @@ mod unix {
             Some(open)
         }
 
-        /// A terminal that cannot be written to shows nothing, whatever we do.
+        /// Writes and flushes `bytes`. Errors are ignored, because a terminal that cannot be
+        /// written to shows nothing anyway.
         fn write(&mut self, bytes: &[u8]) {
             let _ = self.output.write_all(bytes).and_then(|()| self.output.flush());
         }
 
         fn set(&self, settings: &libc::termios) {
-            // SAFETY: the settings are those that `tcgetattr` gave, but for two flags. Waits until
-            // what was written has been taken with the settings before.
+            // SAFETY: the reference points to an initialised `termios` from `tcgetattr` with at
+            // most two changed flags. `tcsetattr` accepts any file descriptor. `TCSADRAIN` waits
+            // until pending output was written with the old settings.
             unsafe { libc::tcsetattr(self.terminal, libc::TCSADRAIN, settings) };
         }
     }
@@ -91,11 +99,14 @@ mod unix {
 
         use super::*;
 
-        /// The two ends of a terminal: what is shown, and what a program writes to.
+        /// Opens a pseudo-terminal and returns both ends: the controlling end, which reads the
+        /// output, and the program's end.
         fn terminal() -> (File, File) {
             let (mut shown, mut written) = (-1, -1);
             let none = std::ptr::null_mut();
-            // SAFETY: fills the two numbers with open files that nobody else owns.
+            // SAFETY: the two integers are local and valid for writes, and null is allowed for the
+            // other pointers. On success `openpty` stores two open file descriptors, which only the
+            // returned `File`s own.
             unsafe {
                 let failed =
                     libc::openpty(&mut shown, &mut written, none, none.cast(), none.cast());
@@ -106,7 +117,8 @@ mod unix {
 
         fn settings(terminal: &File) -> libc::termios {
             let mut settings = MaybeUninit::uninit();
-            // SAFETY: `tcgetattr` fills the settings of a terminal.
+            // SAFETY: the pointer refers to a local `termios`. The assertion ensures that
+            // `tcgetattr` has initialised it.
             unsafe {
                 assert_eq!(libc::tcgetattr(terminal.as_raw_fd(), settings.as_mut_ptr()), 0);
                 settings.assume_init()
@@ -117,7 +129,8 @@ mod unix {
         fn a_report_goes_to_the_main_screen_with_whole_lines() {
             let (mut shown, written) = terminal();
             let mut raw = settings(&written);
-            // SAFETY: changes settings in memory, and then those of our own terminal.
+            // SAFETY: `raw` is an initialised local `termios`, and the file descriptor of the
+            // test's terminal is open.
             unsafe {
                 libc::cfmakeraw(&mut raw);
                 let failed = libc::tcsetattr(written.as_raw_fd(), libc::TCSANOW, &raw);
@@ -135,7 +148,7 @@ mod unix {
             let open = Open::of(written.as_raw_fd(), || written.try_clone().unwrap()).unwrap();
             (&written).write_all(b"FIT Profiler Report\n|  rows\n").unwrap();
             drop(open);
-            // Kept open: a terminal with one end has no settings.
+            // The other end stays open, because a terminal with only one end has no settings.
             let (all, _shown) = reader.join().unwrap();
             let expected = "\x1b[?1049lFIT Profiler Report\r\n|  rows\r\n\x1b[?1049h";
             assert_eq!(String::from_utf8_lossy(&all), expected);

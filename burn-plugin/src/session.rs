@@ -1,4 +1,4 @@
-//! The life of a profiler during one of burn's stages.
+//! Profiler sessions for the stages of burn.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,27 +25,27 @@ pub struct StageSettings {
 }
 
 impl StageSettings {
-    /// Those of `strategy.profiler(…)`.
+    /// Creates the default settings, which `strategy.profiler(…)` uses.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What the first Ctrl-C (or SIGTERM, or SIGHUP) does. By default it ends the process after
-    /// the report; with [`Interrupt::Return`] it ends the training, with
-    /// [`INTERRUPTED`](crate::INTERRUPTED) as its reason.
+    /// Sets the effect of the first Ctrl-C, SIGTERM or SIGHUP. By default it ends the process after
+    /// the report. With [`Interrupt::Return`] it ends the training with the reason
+    /// [`INTERRUPTED`](crate::INTERRUPTED).
     pub fn on_interrupt(mut self, interrupt: Interrupt) -> Self {
         self.interrupt = interrupt;
         self
     }
 
-    /// Where reports go when the profiler has a file name but no directory of its own.
+    /// Sets the directory for reports whose profiler has a file name but no directory.
     pub fn log_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.log_dir = Some(directory.into());
         self
     }
 
-    /// The seed of the program's random numbers, for the record of the
-    /// [`NumericsProfiler`](mlprof_core::NumericsProfiler). Seeds nothing.
+    /// Records the program's random seed for the
+    /// [`NumericsProfiler`](mlprof_core::NumericsProfiler). It does not set the seed.
     pub fn seeded_with(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
@@ -60,7 +60,8 @@ impl StageSettings {
     }
 }
 
-/// A session whose report stands on the main screen, also while burn's dashboard has the terminal.
+/// Begins a session whose report is printed on the main screen, even while burn's dashboard
+/// controls the terminal.
 pub(crate) fn begin_session(
     profiler: Arc<dyn Profiler>,
     stage: Stage,
@@ -74,7 +75,7 @@ pub(crate) fn begin_session(
     Session::with(profiler, stage, run).around_report(on_main_screen).on_interrupt(interrupt)
 }
 
-/// An open action that owns its profiler: for what begins in one function and ends in another.
+/// An open action that owns its profiler, so that it can begin in one function and end in another.
 pub(crate) struct OpenAction {
     profiler: Arc<dyn Profiler>,
     action: Action,
@@ -89,12 +90,13 @@ impl OpenAction {
 
 impl Drop for OpenAction {
     fn drop(&mut self) {
-        // Only a stop by hand in between makes this fail, and that call has been answered.
+        // This fails only if the action was stopped manually before, and that call already returned
+        // its result.
         let _ = self.profiler.stop(self.action);
     }
 }
 
-/// What runs while it lives belongs to no step, also if it panics.
+/// RAII guard that excludes its lifetime from profiler steps, also during unwinding.
 pub(crate) struct Pause(Arc<dyn Profiler>);
 
 impl Pause {

@@ -1,4 +1,4 @@
-//! Ctrl-C during a stage that wants to return: finish the batch, report, end.
+//! Ctrl-C handling for a stage that returns: finish the batch, report, end.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -10,19 +10,20 @@ use burn::train::Interrupter;
 use mlprof_core::interrupt::{Watch, watch};
 use mlprof_core::{Interrupt, Profiler, ProfilerExt};
 
-/// The reason that a fit gives when Ctrl-C (or a termination request) ended it: with
+/// The reason of a fit that was ended by Ctrl-C or a termination signal with
 /// [`Interrupt::Return`](mlprof_core::Interrupt::Return).
 pub const INTERRUPTED: &str = "interrupted from outside (Ctrl-C or a termination signal)";
 
-/// With [`Interrupt::Return`], while it or a clone lives, the first Ctrl-C asks the stage to end; the
-/// second leaves at once.
+/// Handles Ctrl-C with [`Interrupt::Return`]. While the value or a clone lives, the first Ctrl-C
+/// requests the stage to end. The second one ends the process immediately.
 #[derive(Clone)]
 pub(crate) struct StopSignal {
     watch: Option<Arc<Watch>>,
     interrupter: Option<Interrupter>,
 }
 
-/// Whether the profiler has a reason to end the training, which is then the interruption's.
+/// Returns `true` if the profiler requests the end of the training. The profiler's reason then
+/// becomes the interruption's reason.
 pub(crate) fn is_stopped_by_profiler(profiler: &dyn Profiler, interrupter: &Interrupter) -> bool {
     let Some(reason) = profiler.reason_to_stop() else { return false };
     if !interrupter.should_stop() {
@@ -41,7 +42,7 @@ impl StopSignal {
         Self { watch: is_watched.then(|| Arc::new(watch())), interrupter: None }
     }
 
-    /// The signal, told to a fit through its `interrupter`.
+    /// Adds the `interrupter` through which the signal stops a fit.
     pub(crate) fn with_interrupter(mut self, interrupter: Interrupter) -> Self {
         self.interrupter = Some(interrupter);
         self
@@ -51,7 +52,7 @@ impl StopSignal {
         self.watch.as_ref().is_some_and(|watch| watch.requested())
     }
 
-    /// Passes the request on to the interrupter, if there is one. *Cost*: one relaxed load.
+    /// Forwards a pending request to the interrupter, if any. *Cost*: one relaxed load.
     pub(crate) fn check(&self) {
         if let (true, Some(interrupter)) = (self.requested(), &self.interrupter)
             && !interrupter.should_stop()
@@ -60,15 +61,16 @@ impl StopSignal {
         }
     }
 
-    /// [`check`](Self::check) before a batch is fetched. Where no interrupter can be reached, the
-    /// request becomes the loader's error, the only way left to end the loop.
+    /// Calls [`check`](Self::check) before a batch is fetched. Without an interrupter, the request
+    /// is returned as a loader error, because that is the only way to end the loop.
     pub(crate) fn check_loader(&self) -> Option<DatasetError> {
         self.check();
         (self.interrupter.is_none() && self.requested()).then(|| DatasetError::new(Interrupted))
     }
 
-    /// For a loop of burn's own, which checks its interrupter and knows no watch: a thread that
-    /// passes a request on until what is returned is dropped. None if nobody asked for it.
+    /// Spawns a thread that forwards a request until the returned guard is dropped. burn's own
+    /// loops check their interrupter but do not know the signal. Returns `None` if the signal does
+    /// not request a return.
     pub(crate) fn follow(self) -> Option<Following> {
         const INTERVAL: Duration = Duration::from_millis(20);
         self.watch.as_ref()?;
@@ -82,9 +84,9 @@ impl StopSignal {
     }
 }
 
-/// A thread that passes a request on. Dropped, the thread and its part of the watch are gone: were
-/// it left to end by itself, the first Ctrl-C of a stage that comes next could meet the watch of the
-/// one before, which was told already, and would end the process.
+/// Guard of a thread that forwards a request. Dropping it joins the thread, so that no watch
+/// remains. Otherwise, the first Ctrl-C of the next stage could reach the old watch. The process
+/// would then end, because the old watch had already received one.
 pub(crate) struct Following {
     guard: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -94,7 +96,7 @@ impl Drop for Following {
     fn drop(&mut self) {
         drop(self.guard.take());
         if let Some(thread) = self.thread.take() {
-            // One that panicked has dropped its watch, too.
+            // A thread that panicked has also dropped its watch, so its result is ignored.
             let _ = thread.join();
         }
     }

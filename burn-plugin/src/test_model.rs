@@ -1,4 +1,4 @@
-//! A model whose steps are measured, in the place of the model that an evaluation is built with.
+//! A profiled model, which replaces the user's model in an evaluation.
 
 use std::fmt::{self, Display};
 
@@ -9,9 +9,9 @@ use mlprof_core::{Action, ActiveScope, Interest};
 
 use crate::actions;
 
-/// A model whose steps are measured as `[InferenceStep]{Model}.test_step`; otherwise the model
-/// itself. Made by
-/// [`ProfiledEvaluatorBuilder::build`](crate::ProfiledEvaluatorBuilder::build).
+/// A model whose steps are measured as `[InferenceStep]{Model}.test_step`. All other behaviour is
+/// that of the wrapped model.
+/// [`ProfiledEvaluatorBuilder::build`](crate::ProfiledEvaluatorBuilder::build) creates it.
 #[derive(Debug, Clone)]
 pub struct TestModel<M> {
     model: M,

@@ -1,6 +1,6 @@
-//! Tuples, as burn takes several metrics at once.
+//! Support for the tuples in which burn accepts several metrics at once.
 
-/// Calls a macro with the names of the parts of each tuple that burn takes: of one to six.
+/// Calls a macro with the element names of each tuple size that burn accepts, from one to six.
 macro_rules! for_each_tuple {
     ($implement:ident) => {
         $implement!(A);

@@ -1,4 +1,4 @@
-//! Two trainings at once in one process, each with a profiler of its own.
+//! Runs two trainings concurrently in one process, each with its own profiler.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,10 +18,10 @@ use common::{Items, Recorder, alone, items, learner, loader, training_on};
 use mlprof_burn::prelude::*;
 
 const EPOCHS: usize = 2;
-/// With `training_on`'s 32 items to validate.
+/// Number of validation batches for the 32 items of `training_on`.
 const VALID: usize = 2;
 
-/// Both at the same time, each on a thread of its own.
+/// Runs both closures concurrently, each on its own thread.
 fn at_once(
     counts: [usize; 2],
     fit: impl Fn(usize, &Barrier) -> Arc<Recorder> + Sync,
@@ -52,7 +52,8 @@ fn each_profiler_has_its_own_training_and_no_other() {
     let counts = [21, 16];
     for (recorder, count) in at_once(counts, fit).into_iter().zip(counts) {
         recorder.assert_balanced();
-        // `backward` goes to the active profiler, on the loop's thread; metrics do on burn's own.
+        // `backward` reports to the active profiler on the loop's thread. Metrics report to it on
+        // burn's event thread.
         let train = count * EPOCHS;
         assert_eq!(recorder.calls("run_training_batch"), train);
         assert_eq!(recorder.calls("backward"), train, "{:?}", recorder.all_calls());
@@ -65,7 +66,8 @@ fn each_profiler_has_its_own_training_and_no_other() {
     }
 }
 
-/// With a thread for each of two devices, one that batches, and the renderer and a logger on burn's.
+/// Trains with one thread per device for two devices, a batching thread, and the renderer and a
+/// logger on burn's event thread.
 fn fit_on_many_threads(batches: usize, meet: &Barrier) -> Arc<Recorder> {
     let directory = tempfile::tempdir().unwrap();
     let recorder = Recorder::new();

@@ -1,4 +1,4 @@
-//! A profiled evaluation.
+//! Tests of a profiled evaluation.
 
 #![allow(clippy::unwrap_used)]
 
@@ -56,7 +56,7 @@ fn without_a_profiler_the_result_is_burns() {
     assert!(evaluator.eval("test", loader(items(20))).error.is_none());
 }
 
-/// A function of a user who knows nothing of profilers.
+/// Builds an evaluator like user code without a profiler.
 fn burns_own(directory: &Path) -> Evaluator<EvaluatorComponentTypesMarker<Mlp>> {
     let builder = EvaluatorBuilder::new(directory).with_application_logger(None);
     builder.metrics((ProfiledMetric::new(LossMetric::new()),)).build(learner(1e-2).model())

@@ -1,4 +1,5 @@
-//! A profiled fit sends the events that burn's own does, with the same numbers in the same order.
+//! Checks that a profiled fit sends the same events as burn's own fit, with the same numbers in the
+//! same order.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +23,7 @@ use common::local::{Local, learner};
 use common::{Batch, Recorder, alone, hooked_loader, items, loader};
 use mlprof_burn::prelude::*;
 
-/// A training as a user sets it up, and what its fit did.
+/// A training as a user configures it, and the outcome of its fit.
 #[derive(Clone)]
 struct Setup {
     train: Loader,
@@ -41,7 +42,7 @@ enum Devices {
     TwoDistributed,
 }
 
-/// Makes a loader, which may stop the training.
+/// Creates a loader, which may stop the training.
 type Loader = Arc<dyn Fn(&Interrupter) -> Arc<dyn DataLoader<Batch>>>;
 
 struct Outcome {
@@ -52,7 +53,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// The number of events that begin so.
+    /// Returns the number of events that begin with `start`.
     fn count(&self, start: &str) -> usize {
         self.events.iter().filter(|line| line.starts_with(start)).count()
     }
@@ -105,8 +106,8 @@ impl Setup {
             Devices::One => ExecutionStrategy::SingleDevice(Device::flex()),
             Devices::Two(optim) => ExecutionStrategy::MultiDevice(two, optim),
             Devices::TwoDistributed => {
-                // No device communicates, so that the workers learn each by itself: flex has no
-                // collective operations.
+                // The devices do not communicate, because flex has no collective operations. Each
+                // worker learns independently.
                 let context = DistributedContext::init(
                     Vec::new(),
                     DistributedConfig { all_reduce_op: ReduceOperation::Mean },
@@ -126,7 +127,8 @@ impl Setup {
         }
     }
 
-    /// Runs it twice, and returns what the profiler saw, and what both runs did.
+    /// Runs the training with and without a profiler, and asserts that both runs match. Returns the
+    /// recorder and the profiled outcome.
     #[track_caller]
     fn is_the_same_profiled(&self) -> (Arc<Recorder>, Outcome) {
         let recorder = Recorder::new();
@@ -141,8 +143,9 @@ impl Setup {
         (recorder, profiled)
     }
 
-    /// The events that have to be equal. When one of several workers stops, its peers may or may not
-    /// have fetched their next batch, in burn's own loop, too: how much was fetched at the end differs.
+    /// Returns the events that must be equal in both runs. When one of several workers stops, its
+    /// peers may already have fetched their next batch, also in burn's own loop. The number of
+    /// items at the end can therefore differ.
     fn comparable(&self, outcome: &Outcome) -> Vec<String> {
         let is_stopped = outcome.interrupted.is_some() || outcome.error.is_some();
         let mut events = outcome.events.clone();
@@ -153,15 +156,16 @@ impl Setup {
         events
     }
 
-    /// Several gradients of each device are added up in the order in which the devices finish, so
-    /// that not even burn's own loop comes to the same bits twice.
+    /// Returns `true` if the order of summation varies between runs. Each device's accumulated
+    /// gradients are then added in the order in which the devices finish. Even burn's own loop is
+    /// then not bit-reproducible.
     fn adds_up_in_any_order(&self) -> bool {
         matches!(self.devices, Devices::Two(MultiDeviceOptim::OptimMainDevice))
             && self.accumulation.is_some()
     }
 
-    /// All loops that burn has. The workers of a distributed training leave an epoch together from
-    /// burn 0.23 on, so that its events have one order.
+    /// Returns this setup for all of burn's loops. From burn 0.23 on, distributed workers leave an
+    /// epoch together, so that their events have a fixed order.
     fn on_all_loops(&self) -> Vec<Self> {
         let mut all = vec![
             Devices::One,
@@ -175,7 +179,7 @@ impl Setup {
     }
 }
 
-/// Calls back before item `at` is read for the `time`th time.
+/// Returns a loader that calls a hook before item `at` is read for the `time`th time.
 fn loader_with(
     at: usize,
     time: usize,
@@ -221,7 +225,8 @@ fn the_last_gradients_that_are_accumulated() {
         let setup = Setup { accumulation: Some(3), ..setup };
         let (recorder, outcome) = setup.is_the_same_profiled();
         assert_ne!(outcome.weights, each.weights, "accumulation makes a difference");
-        // 7 batches on one device; 4 on each of two, which have an optimizer each if distributed.
+        // One device has 7 batches, two devices have 4 each. In a distributed training, each device
+        // has its own optimizer.
         let windows = match setup.devices {
             Devices::One => 3,
             Devices::Two(_) => 2,
@@ -233,7 +238,7 @@ fn the_last_gradients_that_are_accumulated() {
     }
 }
 
-/// One device has two batches, the other one three.
+/// Runs one device with two batches and one with three.
 #[test]
 fn devices_whose_data_ends_at_different_batches() {
     let _alone = alone();
@@ -342,7 +347,7 @@ fn an_evaluation() {
     assert!(plain.1.contains("bad disk"));
 }
 
-/// What burn 0.23 brought.
+/// Tests of behaviour that burn 0.23 introduced.
 #[cfg(burn_0_23)]
 mod burn_0_23 {
     use std::sync::Mutex;
@@ -353,7 +358,7 @@ mod burn_0_23 {
 
     use super::*;
 
-    /// A loader that learns its number of items when its data ends.
+    /// A loader that knows its number of items only at the end of its data.
     struct Unknown(Arc<dyn DataLoader<Batch>>);
 
     struct UnknownIterator<'a>(Box<dyn DataLoaderIterator<Batch> + 'a>);
@@ -413,7 +418,7 @@ mod burn_0_23 {
         assert_eq!(unknown.expected_num_items(), None);
     }
 
-    /// Fails in the update of this number, counted over all clones.
+    /// A metric that fails in update number `at`, counted over all clones.
     #[derive(Clone)]
     struct Failing {
         at: usize,
@@ -447,7 +452,8 @@ mod burn_0_23 {
         fn clear(&mut self) {}
     }
 
-    /// The loop waits for the metrics before it applies the gradients that are left over.
+    /// Checks that the loop waits for the metrics before it applies the gradients that are left
+    /// over.
     #[test]
     fn a_metric_that_fails_in_the_last_batch() {
         let _alone = alone();

@@ -1,4 +1,4 @@
-//! A profiled fit does what burn's own does, and every part of it is measured.
+//! Checks that a profiled fit behaves like burn's own fit, and that every part is measured.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,8 +19,8 @@ use common::{Mlp, Recorder, alone, learner, training};
 use mlprof_burn::prelude::*;
 use mlprof_core::Stage;
 
-/// How often an epoch waits for the metrics' thread: from burn 0.23 on before and after the event
-/// that ends a split.
+/// Number of times an epoch waits for the event thread. From burn 0.23 on, it waits before and
+/// after the event that ends a split.
 const FLUSHES: usize = if cfg!(burn_0_23) { 4 } else { 0 };
 
 fn weights(profiled: bool, accumulation: Option<usize>) -> Vec<u32> {
@@ -145,7 +145,7 @@ fn no_thread_is_put_before_burns_own_unless_asked_for() {
     assert_eq!(recorder.calls("[EventProcessor].process_valid"), 0);
 }
 
-/// As in a function of a user's that knows nothing of this crate's types.
+/// Builds a training like user code that does not use this crate's types.
 fn configured(directory: &Path, recorder: Option<Arc<Recorder>>) -> SupervisedTraining<Mlp> {
     let training = training(directory);
     match recorder {
@@ -242,7 +242,8 @@ fn training_resumes_from_a_checkpoint_with_equal_weights() {
     assert_eq!(resumed, weights(true, None), "as if it had never been interrupted");
 }
 
-/// From burn 0.23 on a stop is noticed before a batch is fetched, too.
+/// Checks that an interrupter ends the fit. From burn 0.23 on, the stop is also noticed before a
+/// batch is fetched.
 #[test]
 fn an_interrupter_ends_the_fit_at_the_next_batch() {
     let _alone = alone();

@@ -1,14 +1,13 @@
-//! burn's loops are written again in this crate, with every part measured. This test notices when
-//! burn changes one.
+//! Detects changes in burn's loops, which this crate reimplements with every part measured.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The versions of burn-train that were read.
+/// The reviewed versions of burn-train.
 const VERSIONS: [&str; 2] = ["0.22", "0.23"];
 
-/// A file of burn-train, its hash in each of the [`VERSIONS`] that were read, and the files of this
-/// crate that follow it. `None` where a version does not have the file.
+/// A file of burn-train, its hash in each of the reviewed [`VERSIONS`], and the files of this crate
+/// that follow it. The hash is `None` if a version does not have the file.
 const FOLLOWED: [(&str, [Option<u64>; 2], &str); 21] = [
     (
         "evaluator/base.rs",
@@ -113,7 +112,7 @@ const FOLLOWED: [(&str, [Option<u64>; 2], &str); 21] = [
     ),
 ];
 
-/// The sources of the burn-train that this crate is built with.
+/// Returns the source directory of the burn-train version that this crate is built with.
 fn sources() -> PathBuf {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--manifest-path"])
@@ -129,7 +128,7 @@ fn sources() -> PathBuf {
     PathBuf::from(manifest).with_file_name("src")
 }
 
-/// FNV-1a.
+/// Computes an FNV-1a hash.
 fn hash(bytes: &[u8]) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325;
     bytes.iter().fold(start, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))

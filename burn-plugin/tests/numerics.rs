@@ -1,4 +1,4 @@
-//! The numbers of a fit, and that looking at them changes none.
+//! Checks the recorded numbers of a fit, and that recording does not change them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +31,7 @@ fn fit(
     result
 }
 
-/// How many tensors of each place there were.
+/// Returns the number of tensors at each place.
 fn places(report: &NumericsReport) -> Vec<(&str, &str, u64)> {
     report.tensors.iter().map(|row| (row.role.name(), &*row.name, row.tensors)).collect()
 }
@@ -66,7 +66,7 @@ fn accumulated_gradients_are_told_of_where_the_optimizer_takes_them() {
     let report = profiler.snapshot();
     let of =
         |role: &str| report.tensors.iter().find(|row| row.role.name() == role).unwrap().tensors;
-    // 7 batches are 3, 3 and 1, in each of two epochs.
+    // 7 batches are 3, 3 and 1 updates, in each of two epochs.
     assert_eq!((of("loss"), of("gradient"), of("update")), (14, 6, 6));
 }
 
@@ -88,7 +88,7 @@ fn several_devices_tell_of_their_losses_and_of_what_the_optimizer_does() {
             report.tensors.iter().find(is_it).map(|row| row.tensors)
         };
         assert_eq!(of("loss", "loss"), Some(16), "{optim:?}");
-        // One sum on the main device, or one on each.
+        // There is one sum on the main device, or one on each device.
         let sums = if matches!(optim, MultiDeviceOptim::OptimSharded) { 16 } else { 8 };
         assert_eq!(of("gradient", "input.weight"), Some(sums), "{optim:?}");
         assert_eq!(of("update", "output.bias"), Some(8), "{optim:?}");
@@ -100,7 +100,7 @@ fn a_fit_ends_with_the_sentence_before_the_numbers_get_into_the_parameters() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let mut spoilt = items(100);
-    // In the third batch; not NaN, on which this model panics.
+    // The value is in the third batch. It is infinite, because this model panics on NaN.
     spoilt[40].1 = f32::INFINITY;
     assert!(PANIC.0[0].is_nan());
     let profiler = Arc::new(NumericsProfiler::new().every(0).stop_on_nan(true));
@@ -110,7 +110,7 @@ fn a_fit_ends_with_the_sentence_before_the_numbers_get_into_the_parameters() {
         .unwrap();
     let reason = result.interrupted.unwrap().reason.unwrap();
     let sentence = "the profiler stopped the training: in step 2 the loss is not finite: 1 infinite of 1 numbers";
-    // Behind it stands where it was called, if debug information says so.
+    // The call site follows if debug information is available.
     assert!(reason.starts_with(sentence), "{reason}");
     assert!(result.model.weights().into_iter().all(|bits| f32::from_bits(bits).is_finite()));
     assert_eq!(profiler.snapshot().steps, 3);

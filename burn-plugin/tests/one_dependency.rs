@@ -1,4 +1,4 @@
-//! A program needs this crate alone for `profile!` and `#[profiled]`.
+//! Checks that a program needs only this crate for `profile!` and `#[profiled]`.
 
 #[path = "../../mlprof-macros/tests/one_dependency/mod.rs"]
 mod one_dependency;

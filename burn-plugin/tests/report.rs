@@ -1,4 +1,4 @@
-//! A report always comes.
+//! Checks that a report is printed however a training ends.
 
 #![allow(clippy::unwrap_used)]
 
@@ -92,7 +92,8 @@ fn ctrl_c_ends_a_fit_without_a_profiler_too_if_asked_to() {
     let directory = tempfile::tempdir().unwrap();
     let interrupt_and_wait = || {
         interrupt()?;
-        // Until the loop has been told, which is not a matter of the next batch here.
+        // The delay lets the interruption reach the loop, which does not wait for the next batch
+        // here.
         std::thread::sleep(std::time::Duration::from_millis(500));
         Ok(())
     };

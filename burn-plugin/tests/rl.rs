@@ -1,4 +1,5 @@
-//! A profiled reinforcement learning does what burn's own does, and every part of it is measured.
+//! Checks that a profiled reinforcement learning run behaves like burn's own, and that every part
+//! is measured.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +28,7 @@ use mlprof_burn::INTERRUPTED;
 use mlprof_burn::prelude::*;
 use mlprof_core::{Action, NeverStarted, Observation, Stage, profile};
 
-/// A row of numbers, as an observation, an action or what an action is chosen by.
+/// A row of numbers, used as an observation, an action or a policy input.
 #[derive(Clone, Debug)]
 struct Row(Tensor<2>);
 
@@ -114,8 +115,8 @@ impl Environment for Walk {
     }
 }
 
-/// Its steps do not depend on what it has learnt, so that every run sees the same transitions,
-/// whenever its environments are told of what was learnt.
+/// A policy whose steps do not depend on training. Every run then sees the same transitions,
+/// regardless of when its environments receive a new policy.
 #[derive(Clone, Debug)]
 struct Walker {
     net: Linear,
@@ -169,7 +170,7 @@ impl Policy for Walker {
     }
 }
 
-/// Learns what reward an observation brings.
+/// Learns the reward of an observation.
 struct Agent {
     policy: Walker,
     optimizer: ModuleOptimizer,
@@ -219,8 +220,8 @@ impl PolicyLearner for Agent {
 
 type Components<Init> = RLComponentsMarker<Walk, Init, Agent>;
 
-/// burn counts from 1: 49 steps of the environment, in which the last 42 bring a batch, and two
-/// evaluations, after the steps 20 and 40.
+/// Runs the training. burn counts from 1, so there are 49 environment steps, of which the last 42
+/// yield a batch. Two evaluations follow steps 20 and 40.
 fn train(
     directory: &Path,
     profile: impl FnOnce(OffPolicyConfig) -> OffPolicyConfig,
@@ -264,7 +265,7 @@ fn everything_is_counted_exactly() {
     assert_eq!((recorder.stages(), recorder.reports()), (vec![Stage::Fit], 1));
     let (steps, batches, evaluations) = (49, 42, 2);
     let mut calls = recorder.all_calls();
-    // The environments are a step ahead of the loop, and those of evaluations walk ten each time.
+    // The environments are one step ahead of the loop. Each evaluation environment makes ten steps.
     let walked = calls.remove("environment_step").unwrap();
     assert!(walked >= steps + 10 * evaluations, "{walked}");
     let mut expected = BTreeMap::from([
@@ -311,7 +312,7 @@ fn off_policy() -> RLStrategies<Components<fn() -> Walk>> {
     RLStrategies::OffPolicyStrategy(config)
 }
 
-/// Wants to end a training after so many batches.
+/// A profiler that requests the end of a training after a number of batches.
 struct Impatient {
     batches: AtomicUsize,
     most: usize,
@@ -344,7 +345,7 @@ fn a_profiler_that_has_a_reason_ends_the_training_after_the_batch() {
     let impatient = Arc::new(Impatient { batches: AtomicUsize::new(0), most: 4 });
     let strategy = off_policy().profiler(impatient.clone()).unwrap();
     let result = launch(directory.path(), strategy, || Walk { position: 0.0, steps: 0 });
-    // In the middle of the three batches that follow a step of the environment.
+    // The stop is in the middle of the three batches that follow an environment step.
     assert_eq!(impatient.batches.load(Ordering::Relaxed), 4);
     let reason = result.interrupted.unwrap().reason.unwrap();
     assert_eq!(reason, "the profiler stopped the training: that is enough");
@@ -371,7 +372,7 @@ fn ctrl_c_ends_the_training_with_a_report_in_the_folder_that_was_named() {
     assert!(report.contains("loop: burn's off-policy loop on Flex"), "{report}");
 }
 
-/// Ends at once.
+/// A custom strategy that returns immediately.
 struct Idle(AtomicUsize);
 
 impl<RLC: RLComponentsTypes> RLStrategy<RLC> for Idle {

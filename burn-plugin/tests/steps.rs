@@ -1,4 +1,5 @@
-//! What a profiler is told of steps, of the validation between them, and of devices without ops.
+//! Checks which steps a profiler receives, how the validation between them is reported, and the
+//! notes about devices without ops.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +15,7 @@ use mlprof_burn::prelude::*;
 use mlprof_core::tensor::Schedule;
 use mlprof_core::{Action, NeverStarted, Observation, TensorProfiler};
 
-/// Counts steps, and looks at what runs while they are paused.
+/// Counts steps and records the actions that run while steps are paused.
 #[derive(Default)]
 struct Steps {
     steps: AtomicUsize,

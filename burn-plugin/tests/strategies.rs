@@ -1,4 +1,4 @@
-//! Strategies and gradient checkpointing are kept.
+//! Checks that strategies and gradient checkpointing are kept.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,7 +30,7 @@ fn is_checkpointing(device: &Device) -> bool {
     device.gradient_checkpointing_strategy() == expected.gradient_checkpointing_strategy()
 }
 
-/// The device on which training batches were made.
+/// Returns the device on which training batches were created.
 fn training_device(launch: impl FnOnce(burn::train::SupervisedTraining<Mlp>)) -> Device {
     let directory = tempfile::tempdir().unwrap();
     let batcher = Items::default();
@@ -40,12 +40,13 @@ fn training_device(launch: impl FnOnce(burn::train::SupervisedTraining<Mlp>)) ->
     batcher.devices.lock().unwrap()[0].clone()
 }
 
-/// burn wants the model itself on a device that checkpoints, too.
+/// Returns a learner on a checkpointing device, because burn requires the model's device to
+/// checkpoint too.
 fn checkpointing_learner() -> Learner<Mlp> {
     learner_on(&Device::flex().autodiff().gradient_checkpointing(), 1e-2)
 }
 
-/// A device that does not checkpoint by itself.
+/// Returns a strategy with a device that does not checkpoint by itself.
 fn plain_device() -> TrainingStrategy<Mlp> {
     TrainingStrategy::Default(ExecutionStrategy::SingleDevice(Device::flex()))
 }
@@ -65,8 +66,8 @@ fn gradient_checkpointing_after_the_profiler_is_kept() {
     assert!(device.is_autodiff() && !is_checkpointing(&device));
 }
 
-/// burn refuses gradient checkpointing for a model that does not checkpoint by itself. So that of the
-/// model tells what was asked for.
+/// Checks that the model's device reveals a checkpointing request from before the profiler. burn
+/// rejects gradient checkpointing for a model on a device without it.
 #[test]
 fn gradient_checkpointing_before_the_profiler_is_kept() {
     let _alone = alone();
@@ -106,7 +107,7 @@ fn without_a_profiler_burn_runs_with_all_settings() {
     assert!(is_checkpointing(&after));
 }
 
-/// Looks at every batch and learns nothing.
+/// Counts its batches and learns nothing.
 #[derive(Default)]
 struct Looker {
     batches: AtomicUsize,
@@ -151,7 +152,8 @@ fn a_custom_strategy_runs_with_its_loaders_measured() {
     }
 }
 
-/// A training that begins as this crate's keeps a strategy that is set before its profiler.
+/// Checks that a training created with this crate's type keeps a strategy that is set before the
+/// profiler.
 #[test]
 fn a_strategy_before_the_profiler_is_kept() {
     let _alone = alone();
@@ -176,7 +178,7 @@ fn a_strategy_before_the_profiler_is_kept() {
     assert_eq!((recorder.stages(), recorder.reports()), (vec![Stage::Fit], 1));
 }
 
-/// The notes of a profiled training that begin so.
+/// Returns the notes about the loop in the report of a profiled training.
 fn loops(launch: impl FnOnce(SupervisedTraining<Mlp>, Arc<Recorder>)) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let recorder = Recorder::new();
@@ -210,8 +212,7 @@ fn the_header_names_the_loop_that_ran() {
     let own = || TrainingStrategy::Custom(Arc::new(Looker::default()));
     let [custom] = &of(Some(own()))[..] else { panic!() };
     assert!(custom.starts_with("loop: the program's own training strategy."), "{custom}");
-    // burn's type does not show the strategy that it had: the note says that burn's loop ran
-    // instead.
+    // burn's type does not expose its strategy. The note states that burn's loop ran instead.
     let lost = loops(|training, recorder| {
         let training = training.with_training_strategy(own()).profiler(recorder);
         training.launch(learner(1e-2)).unwrap();
@@ -219,7 +220,7 @@ fn the_header_names_the_loop_that_ran() {
     assert_eq!(lost, single);
 }
 
-/// A strategy that is profiled itself is kept wherever it is set.
+/// Checks that a profiled strategy is kept regardless of the order of calls.
 #[test]
 fn a_strategy_that_is_profiled_itself_is_not_lost() {
     let _alone = alone();
@@ -311,7 +312,7 @@ fn several_devices_learn_the_same_with_a_profiler() {
         assert_eq!(recorder.parent("Optimizer.step"), Some("run_training_batch"));
         let next = "[_TrainingEpochLoop].train_dataloader_next";
         assert_eq!(recorder.parent(next), Some("run_training_epoch"), "it is not in the batch");
-        // One more for each device and epoch finds the end.
+        // One more call per device and epoch finds the end.
         assert_eq!(recorder.calls("[_TrainingEpochLoop].train_dataloader_next"), 20);
         assert_eq!(recorder.calls("[Callback]EventProcessor.on_train_batch_end"), 16);
     }

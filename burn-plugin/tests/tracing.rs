@@ -1,4 +1,4 @@
-//! burn's own spans in a report.
+//! Tests of burn's own spans in a report.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,8 @@ use mlprof_burn::prelude::*;
 use mlprof_core::tracing_layer::ProfilerLayer;
 use tracing_subscriber::prelude::*;
 
-/// With burn's own logger, which finds the place of the subscriber taken.
+/// Checks the rows of burn's spans. burn's own logger cannot be installed here, because a
+/// subscriber is already set.
 #[test]
 fn burns_spans_are_rows() {
     let _alone = alone();
@@ -27,17 +28,17 @@ fn burns_spans_are_rows() {
     assert!(result.error.is_none());
     recorder.assert_balanced();
     let (train, valid) = (14, 4);
-    // On devices with gradients only: two tensors of every batch, its sum that the step looks at, and
-    // the parameters of the model.
+    // Only devices with gradients emit this span: for two tensors of every batch, for its sum that
+    // the step reads, and for the model's parameters.
     assert_eq!(recorder.calls("float_from_data"), 2 * train);
     assert_eq!(
         recorder.parent("float_from_data"),
         Some("[_TrainingEpochLoop].train_dataloader_next")
     );
-    // Asynchronous: entered to be polled, and once more to be dropped.
+    // The span is asynchronous: it is entered once for polling and once for dropping.
     assert_eq!(recorder.calls("float_into_data"), 2 * train);
     assert_eq!(recorder.calls("float_to_device"), 4);
-    // Waiting for values, of the sums, and of the losses on the thread of the metrics.
+    // These are waits for the values of the sums, and for the losses on the event thread.
     assert_eq!(recorder.calls("block_on"), train + train + valid);
     assert_eq!(recorder.threads("block_on"), 2);
     let log = std::fs::read_to_string(directory.path().join("experiment.log")).unwrap();

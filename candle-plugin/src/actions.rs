@@ -1,4 +1,4 @@
-//! The names that are measured in a loop of one's own. The trainer's are listed in
-//! [`mlprof_train`], those of layers are made by [`mlprof_core::names::module`].
+//! Names of the actions in a hand-written loop. [`mlprof_train`] lists the trainer's actions.
+//! [`mlprof_core::names::module`] creates the names of layers.
 
 pub use mlprof_core::names::{BACKWARD, OPTIMIZER_UPDATE};

@@ -1,5 +1,5 @@
-//! The step of candle's AdamW, with moments that a checkpoint can keep: candle's shows them to
-//! nobody.
+//! An AdamW step with moments that a checkpoint can save. candle's own AdamW does not expose its
+//! moments.
 
 use candle_core::backprop::GradStore;
 use candle_core::{Result, Tensor, Var};
@@ -9,7 +9,7 @@ use mlprof_train::{self as train, SavedState};
 use crate::named_vars::NamedVars;
 use crate::weights::{restored, saved};
 
-/// Moments of every variable.
+/// The moments of all variables.
 #[derive(Debug)]
 pub(crate) struct Adam {
     moments: Vec<Moments>,
@@ -26,7 +26,7 @@ struct Moments {
 
 impl Adam {
     pub(crate) fn new(vars: &NamedVars) -> Result<Self> {
-        // As candle, which trains no others.
+        // candle also trains only floating-point variables.
         let trained = vars.iter().filter(|(var, _)| var.dtype().is_float());
         let moments = trained.map(|(var, name)| {
             let zeros = || Var::zeros(var.shape(), var.dtype(), var.device());
@@ -36,7 +36,8 @@ impl Adam {
         Ok(Self { moments: moments.collect::<Result<_>>()?, steps: 0 })
     }
 
-    /// The operations of candle's step, in its order: the results are the same to the last bit.
+    /// Performs one step with candle's operations in candle's order, so that the results are
+    /// bit-identical.
     pub(crate) fn step(&mut self, config: &ParamsAdamW, gradients: &GradStore) -> Result<()> {
         self.steps += 1;
         let correction = |beta: f64| 1f64 / (1f64 - beta.powi(self.steps as i32));
@@ -59,7 +60,7 @@ impl Adam {
         Ok(())
     }
 
-    /// The state for a checkpoint.
+    /// Returns the state for a checkpoint.
     pub(crate) fn state(&self, config: &ParamsAdamW) -> train::Result<SavedState> {
         let mut state = SavedState::new();
         state.set("type", "AdamW");
@@ -76,7 +77,7 @@ impl Adam {
         Ok(state)
     }
 
-    /// Restores a state, after everything in it has been checked.
+    /// Restores a state after validating all of it.
     pub(crate) fn load(&mut self, state: &SavedState, optimizer: &mut AdamW) -> train::Result<()> {
         let steps = state.get("steps")?;
         let config = ParamsAdamW {
@@ -106,7 +107,7 @@ impl Adam {
 }
 
 impl Moments {
-    /// The names of the two in a checkpoint.
+    /// Returns the checkpoint names of the two moments of a variable.
     fn names(&self) -> train::Result<[String; 2]> {
         let name = self.name.as_ref().ok_or(
             "the optimizer's variables have no names: make it of vars_by_name(&vars), or a \
@@ -122,7 +123,7 @@ mod tests {
     use candle_core::{DType, Device};
     use candle_nn::Optimizer;
 
-    /// Two variables of these numbers.
+    /// Returns two variables of this element type.
     fn vars(dtype: DType) -> Result<Vec<Var>> {
         let numbers = Tensor::arange(0f32, 12., &Device::Cpu)?.affine(0.173, -1.0)?;
         let first = Var::from_tensor(&numbers.reshape((3, 4))?.to_dtype(dtype)?)?;
@@ -148,7 +149,7 @@ mod tests {
             for step in 0..30 {
                 let loss = |vars: &[Var]| -> Result<Tensor> {
                     let first = vars[0].sqr()?.sum_all()?;
-                    // A variable that not every step reaches.
+                    // The second variable receives a gradient only in some steps.
                     if step % 3 == 0 { Ok(first) } else { first + vars[1].exp()?.sum_all()? }
                 };
                 adam.step(&config, &loss(&ours)?.backward()?)?;

@@ -1,13 +1,14 @@
-//! What candle remembers for a backward pass while a network is evaluated.
+//! Counts outputs for which candle keeps the computation graph during an evaluation.
 
 use candle_core::{Result, Tensor};
 use mlprof_core::Evaluation;
 use mlprof_core::hook::EvaluatedOutputsCounter;
 
-/// Of all profiled layers.
+/// Counter over all profiled layers.
 pub(crate) static OUTPUTS: EvaluatedOutputsCounter = EvaluatedOutputsCounter::new();
 
-/// What a layer has returned. *Cost* outside of evaluations: a thread-local read.
+/// Counts a layer's output if it has a computation graph. *Cost* outside evaluations: one
+/// thread-local read.
 #[inline]
 pub(crate) fn count(output: &Result<Tensor>) {
     if Evaluation::is_running()

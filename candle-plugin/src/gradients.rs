@@ -1,9 +1,9 @@
-//! The norm of many gradients together, computed where they are.
+//! The total norm of several gradients, computed on their device.
 
 use candle_core::{DType, Result, Tensor};
 
-/// The root of the sum of all squares, on the device of the first; `None` of nothing. Added up with
-/// at least 32 bits.
+/// Returns the square root of the sum of all squares, on the device of the first gradient, or
+/// `None` without gradients. The sum is accumulated in at least 32 bits.
 pub(crate) fn norm<'tensor>(
     gradients: impl Iterator<Item = &'tensor Tensor>,
 ) -> Result<Option<Tensor>> {
@@ -13,7 +13,8 @@ pub(crate) fn norm<'tensor>(
         sum = Some(match sum {
             None => squares,
             Some(sum) => {
-                // Only where variables differ in device or width is there something to do here.
+                // The conversions only have an effect if variables differ in device or element
+                // type.
                 (&sum + squares.to_device(sum.device())?.to_dtype(sum.dtype())?)?
             }
         });
@@ -28,11 +29,11 @@ fn wide(tensor: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// `gradient · min(1, max_norm / norm)`. The factor stays on the device; it is exactly 1 where
-/// there is nothing to clip, so small gradients keep every bit.
+/// Returns `gradient · min(1, max_norm / norm)`. The factor stays on the device. It is exactly 1 if
+/// nothing must be clipped, so small gradients remain bit-identical.
 pub(crate) fn scale_to_norm(gradient: &Tensor, norm: &Tensor, max_norm: f64) -> Result<Tensor> {
-    // The inverse of a norm of 0 is infinite, and the minimum 1. Not by `minimum`, which is
-    // compiled for 16 types in each crate that calls it.
+    // The inverse of a zero norm is infinite, which yields a factor of 1. `minimum` is avoided,
+    // because it would be compiled for 16 element types in each crate that calls it.
     let factor = norm.recip()?.affine(max_norm, 0.0)?;
     let factor = factor.broadcast_minimum(&factor.ones_like()?)?;
     gradient.broadcast_mul(&factor.to_device(gradient.device())?.to_dtype(gradient.dtype())?)

@@ -1,4 +1,4 @@
-//! Weights that a seed repeats.
+//! Reproducible weights from a seed.
 
 use std::collections::HashMap;
 use std::sync::{MutexGuard, PoisonError};
@@ -13,25 +13,26 @@ use rand_distr::{Distribution, Normal, Uniform};
 
 use crate::named_vars;
 
-/// Seeds candle's random numbers on `device`, where candle can: on CUDA and Metal.
+/// Seeds candle's random numbers on `device`. candle supports this on CUDA and Metal.
 ///
-/// **On a CPU candle cannot be seeded** (`Device::set_seed` is an error there), and this does
-/// nothing: `Tensor::rand`, `Tensor::randn`, `Dropout` and weights of a plain
-/// `VarBuilder::from_varmap` differ from run to run. For weights use [`seeded_var_builder`]; for
-/// everything else make the numbers with a generator of your own and `Tensor::from_vec`.
+/// **candle cannot be seeded on a CPU** (`Device::set_seed` is an error there), so this function
+/// has no effect on a CPU. `Tensor::rand`, `Tensor::randn`, `Dropout` and the weights of a plain
+/// `VarBuilder::from_varmap` differ from run to run. Use [`seeded_var_builder`] for weights. For
+/// other random numbers, use your own generator and `Tensor::from_vec`.
 ///
 /// # Errors
 ///
-/// What candle says.
+/// Returns candle's error.
 pub fn seed_device(device: &Device, seed: u64) -> Result<()> {
     if device.is_cpu() { Ok(()) } else { device.set_seed(seed) }
 }
 
-/// A `VarBuilder` whose new variables hold random numbers that `seed` repeats, on every device and
-/// platform: what `VarBuilder::from_varmap` is otherwise.
+/// Returns a `VarBuilder` that initialises new variables with random numbers determined by `seed`,
+/// on every device and platform. Otherwise it behaves like `VarBuilder::from_varmap`.
 ///
-/// The numbers of a variable depend on the seed and its name alone, not on when it is made or what
-/// else the model has. Distributions are those that layers ask for ([`Init`]).
+/// The numbers of a variable depend only on the seed and the variable's name. They do not depend on
+/// the creation order or on the rest of the model. The distributions are those that the layers
+/// request ([`Init`]).
 ///
 /// ```
 /// use candle_core::{DType, Device};
@@ -56,10 +57,10 @@ pub fn seeded_var_builder(
     VarBuilder::from_backend(Box::new(backend), dtype, device.clone())
 }
 
-/// The variables of a map in the order of their names: the same in every run.
+/// Returns the variables of a map sorted by name, which is the same order in every run.
 ///
-/// `VarMap::all_vars` gives them in an order that changes from run to run. Whatever adds up numbers
-/// over all variables, such as the norm for clipping, then differs in its last bits.
+/// The order of `VarMap::all_vars` changes from run to run. Sums over all variables, such as the
+/// norm for gradient clipping, then differ in the last bits.
 pub fn vars_by_name(vars: &VarMap) -> Vec<Var> {
     let vars = lock(vars);
     let mut named: Vec<_> = vars.iter().collect();
@@ -68,11 +69,13 @@ pub fn vars_by_name(vars: &VarMap) -> Vec<Var> {
     named.into_iter().map(|(_, var)| var.clone()).collect()
 }
 
-/// A `VarBuilder` for a second network of the same variables, to evaluate with: candle keeps nothing of what it computes.
+/// Returns a `VarBuilder` for a second network with the same variables. Use that network for
+/// evaluation, so that candle keeps no computation graph.
 ///
-/// candle remembers whatever is computed from variables for a backward pass, in a validation as well, and keeps all that it
-/// was computed from. The tensors of this builder are those of `vars` without being variables. They have their memory,
-/// so what is learned later is in them, too. Make the network once, when `vars` has all variables:
+/// candle records all computations from variables for a backward pass, also during validation, and
+/// keeps their inputs alive. This builder returns plain tensors that share the memory of `vars`.
+/// Later updates of the variables are therefore visible in them. Build the network once, when
+/// `vars` contains all variables:
 ///
 /// ```
 /// use candle_core::{DType, Device, Module, Tensor};
@@ -89,16 +92,18 @@ pub fn vars_by_name(vars: &VarMap) -> Vec<Var> {
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 ///
-/// A variable that `vars` does not have yet is an error when a layer asks for it, and so is one of
-/// another type or on another device than the builder's: it would have to be copied, and the copy
-/// would never learn.
+/// Building a layer fails in these cases, because a copy of the variable would never receive
+/// updates:
+///
+/// - `vars` does not contain the variable yet.
+/// - The variable's type or device differs from the builder's.
 pub fn detached_var_builder(vars: &VarMap, dtype: DType, device: &Device) -> VarBuilder<'static> {
     let detached = |(name, var): (&String, &Var)| (name.clone(), var.as_detached_tensor());
     let tensors = DetachedTensors(lock(vars).iter().map(detached).collect());
     VarBuilder::from_backend(Box::new(tensors), dtype, device.clone())
 }
 
-/// Tensors that share the memory of variables.
+/// Plain tensors that share the memory of variables.
 struct DetachedTensors(HashMap<String, Tensor>);
 
 impl DetachedTensors {
@@ -171,7 +176,7 @@ impl SimpleBackend for SeededVarMap {
             let var = Var::from_tensor(&tensor.to_device(device)?)?;
             lock(&self.vars).insert(name.to_owned(), var);
         }
-        // Checks the shape of what is there, and makes what holds no random numbers.
+        // The map checks the shape of existing variables, and creates those without random numbers.
         self.vars.get(shape, name, init, dtype, device)
     }
 
@@ -190,7 +195,7 @@ impl SimpleBackend for SeededVarMap {
 }
 
 impl SeededVarMap {
-    /// Random numbers for a variable; `None` if it is to hold none.
+    /// Returns the random numbers of a variable, or `None` if its initialisation is not random.
     fn values(&self, shape: &Shape, name: &str, init: Init) -> Result<Option<Vec<f64>>> {
         match init {
             Init::Const(_) => Ok(None),
@@ -224,7 +229,7 @@ impl SeededVarMap {
 
 type Drawn = Result<Option<Vec<f64>>>;
 
-/// FNV-1a: the standard library's hash may change from one compiler to the next.
+/// Computes an FNV-1a hash. The standard library's hash may change between compiler versions.
 fn hash(name: &str) -> u64 {
     name.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
@@ -294,7 +299,7 @@ mod tests {
         candle_nn::linear(4, 3, vb.pp("b")).expect("made");
         candle_nn::linear(4, 2, vb.pp("a")).expect("made");
         let shapes: Vec<_> = vars_by_name(&vars).iter().map(|var| var.dims().to_vec()).collect();
-        // a.bias, a.weight, b.bias, b.weight
+        // The order is a.bias, a.weight, b.bias, b.weight.
         assert_eq!(shapes, [vec![2], vec![2, 4], vec![3], vec![3, 4]]);
         assert!(vars_by_name(&vars).iter().all(|var| var.dtype() == DType::F64));
     }

@@ -1,9 +1,9 @@
-//! mlprof for [candle](https://github.com/huggingface/candle): a training loop with a profiler,
-//! and a profiler for the training loop that you have.
+//! mlprof for [candle](https://github.com/huggingface/candle): a profiled training loop, and
+//! profiling for hand-written training loops.
 //!
 //! # With the trainer
 //!
-//! candle has no trainer; [`mlprof_train`] has one. Write a [`TrainModule`] with a
+//! candle has no trainer, but [`mlprof_train`] provides one. Implement [`TrainModule`] with a
 //! [`CandleOptimizer`], and every part of the training is measured:
 //!
 //! ```
@@ -47,45 +47,46 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
-//! # In a loop of your own
+//! # In a hand-written loop
 //!
-//! Nothing of the trainer is needed. Each of these reports to the active profiler, the one of a
-//! [`Session`](mlprof_core::Session) or of [`activate`](mlprof_core::activate), and costs one
-//! relaxed load when there is none:
+//! A hand-written loop does not need the trainer. Each item in this table reports to the active
+//! profiler, which a [`Session`](mlprof_core::Session) or [`activate`](mlprof_core::activate) sets.
+//! Without an active profiler, each costs one relaxed load:
 //!
-//! | write | to measure |
+//! | code | measured work |
 //! |---|---|
 //! | [`AdamW::new(…)?.profile_optimizer()`](ProfileOptimizerExt::profile_optimizer) | `backward` and `Optimizer.step` of any `candle_nn::Optimizer` |
 //! | [`loss.profile_backward()?`](ProfileBackwardExt::profile_backward) | `backward` |
-//! | [`vb.profile_layer(\|vb\| linear(64, 10, vb))?`](ProfileBuilderExt) | each forward of a layer, as `[module]Linear: encoder.head` |
-//! | [`layer.profile_layer("encoder.head")`](ProfileLayerExt), [`profile_layer_t`](ProfileLayerTExt) | the same of a layer, closure or `Sequential` that exists; of an [`RNN`](ProfileRnnExt), too |
-//! | [`ProfiledLayer::measure`] | a forward that is no `Module`'s |
-//! | [`profile!`](mlprof_core::profile!), [`#[profiled]`](mlprof_core::prelude::profiled) | anything else |
-//! | [`record_batch`] | for the profiler of numbers: which batch a step has learned from |
+//! | [`vb.profile_layer(\|vb\| linear(64, 10, vb))?`](ProfileBuilderExt) | each forward pass of a layer, as `[module]Linear: encoder.head` |
+//! | [`layer.profile_layer("encoder.head")`](ProfileLayerExt), [`profile_layer_t`](ProfileLayerTExt) | each forward pass of an existing layer, closure, `Sequential` or [`RNN`](ProfileRnnExt) |
+//! | [`ProfiledLayer::measure`] | a forward pass with a signature that differs from `Module`'s |
+//! | [`profile!`](mlprof_core::profile!), [`#[profiled]`](mlprof_core::prelude::profiled) | any other code |
+//! | [`record_batch`] | nothing; it records a step's batch for the numerics profiler |
 //!
 //! # Host time is not device time
 //!
-//! On a CPU candle works when it is called, and all times are those of the work. CUDA and Metal
-//! queue it: a row then shows what the host spent, and whoever reads a value first waits for
-//! everything before it. Nothing in this crate waits unless it is asked to:
+//! On a CPU, candle executes ops immediately, so all times are execution times. On CUDA and Metal,
+//! candle queues the work. A row then shows host time, and the first read of a value waits for all
+//! earlier work. This crate does not wait for the device by default. To wait, use
 //! [`CandleOptimizer::synchronize`], [`ProfiledOptimizer::synchronize`], or candle's own
-//! `Device::synchronize` at the end of a scope of yours.
+//! `Device::synchronize` at the end of a scope.
 //!
 //! # Optimizers of other crates
 //!
-//! Every [`Optimizer`](candle_nn::Optimizer) of candle 0.11 can be measured and can train:
-//! [`CandleOptimizer::with_optimizer`]. The crate candle-optimisers has none yet: its newest version,
-//! 0.10.2, implements the trait of candle 0.10. Its L-BFGS could not train here in any version, since
-//! it calls the model itself, several times per step.
+//! [`CandleOptimizer::with_optimizer`] accepts every [`Optimizer`](candle_nn::Optimizer) of candle
+//! 0.11. The crate candle-optimisers has no compatible version: its newest version, 0.10.2,
+//! implements the trait of candle 0.10. Its L-BFGS is incompatible in every version, because it
+//! calls the model several times per step.
 //!
 //! # Seeds
 //!
-//! candle's random numbers [cannot be seeded on a CPU](seed_device). [`seeded_var_builder`] makes
-//! weights that can be repeated anyway.
+//! candle's random numbers [cannot be seeded on a CPU](seed_device). [`seeded_var_builder`] creates
+//! reproducible weights on every device.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(feature = "tracing", doc = include_str!("tracing.md"))]
-// Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
+// Messages are printed by `output::say`, because `eprintln!` panics if standard error is full or
+// closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod actions;
@@ -118,29 +119,33 @@ pub use profiled_optimizer::{ProfileBackwardExt, ProfileOptimizerExt, ProfiledOp
 pub use transfer::MoveTo;
 pub use weights::{load_weights, saved_weights};
 
-/// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their
-/// settings, reports as values.
+/// The core of mlprof: sessions, profilers and their settings, and reports as values. Programs need
+/// no separate dependency on it.
 pub use mlprof_core;
 pub use mlprof_core::{profile, profile_collective, profile_dynamic};
-/// NVIDIA's devices: kernels, copies and counters come by themselves, regions by its functions.
+/// Profiling of NVIDIA devices. Kernels, copies and counters are recorded automatically; regions
+/// are marked with this module's functions.
 #[cfg(feature = "cuda")]
 pub use mlprof_cuda as cuda;
-/// The doors into a training that runs: `MLPROF_LIVE=1`, or [`live::start`]; with the feature `capture` TensorBoard's, too:
-/// `MLPROF_CAPTURE_PORT=6009`, or `live::capture`; with `metrics` Prometheus': `MLPROF_METRICS_PORT=9464`, or `live::metrics`;
-/// with `otlp` OpenTelemetry's: `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318`.
+/// Access to a running training from outside the process:
+///
+/// - `MLPROF_LIVE=1` or [`live::start`] enables the mlprof commands.
+/// - `MLPROF_CAPTURE_PORT=6009` or `live::capture` serves TensorBoard (feature `capture`).
+/// - `MLPROF_METRICS_PORT=9464` or `live::metrics` serves Prometheus (feature `metrics`).
+/// - `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318` exports to OpenTelemetry (feature `otlp`).
 #[cfg(feature = "live")]
 pub use mlprof_live as live;
-/// The training loop.
+/// The training loop of mlprof.
 pub use mlprof_train as train;
 
 #[cfg(doc)]
 use mlprof_train::TrainModule;
 
-/// What a program that profiles its candle code usually needs; [`mlprof_core::prelude`] and
-/// [`mlprof_train::prelude`] are part of it.
+/// The items that most programs need to profile candle code, including [`mlprof_core::prelude`] and
+/// [`mlprof_train::prelude`].
 ///
-/// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl`
-/// block:
+/// `profile!("name")` measures a scope. `#[profiled]` measures a function, a method or all methods
+/// of an `impl` block:
 ///
 /// ```
 /// use mlprof_candle::prelude::*;
@@ -166,12 +171,13 @@ pub mod prelude {
     pub use mlprof_train::prelude::*;
 }
 
-/// The front page's example for candle, run as a test here: there it stands beside one for burn.
+/// Runs the README's candle example as a doctest. It is tested here because mlprof-burn tests only
+/// the burn examples.
 #[cfg(doctest)]
 #[doc = include_str!("front_page.md")]
 struct FrontPage;
 
-/// The guide's page on callbacks and checkpoints.
+/// Runs the guide's page on callbacks and checkpoints as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/src/how-to/callbacks-and-checkpoints.md")]
 struct CallbacksPage;

@@ -1,4 +1,4 @@
-//! What memory is for, where the host's allocator tells of it.
+//! Classification of host memory, if the host's allocator is tracked.
 
 use candle_core::{CpuStorage, Storage, Tensor};
 use mlprof_core::Interest;
@@ -7,33 +7,34 @@ use mlprof_core::hook::{self, MemoryCategory, MemoryDevice, MemoryLabel};
 
 use crate::named_vars::NamedVars;
 
-/// What an optimizer trains and keeps. candle's optimizers show nothing of their state, so it is known
-/// by being allocated when the optimizer is made.
+/// The memory of an optimizer's variables and state. candle's optimizers do not expose their state.
+/// It is therefore detected by the allocations during the creation of the optimizer.
 #[derive(Debug, Default)]
 pub(crate) struct OptimizerMemory {
     vars: NamedVars,
-    /// `None` of an optimizer that was there before.
+    /// Blocks of the state. `None` for an optimizer that existed before.
     state: Option<Vec<KeptBlock>>,
 }
 
 impl OptimizerMemory {
-    /// Calls `make`, which makes an optimizer of these variables.
+    /// Calls `make`, which creates an optimizer of `vars`, and records its allocations.
     pub(crate) fn of<O>(vars: &NamedVars, make: impl FnOnce() -> O) -> (O, Self) {
         let (optimizer, state) = kept_by(make);
         (optimizer, Self { vars: vars.clone(), state: Some(state) })
     }
 
-    /// An optimizer of these variables that was there before.
+    /// Creates the record of an optimizer that already exists, so that its state is unknown.
     pub(crate) fn of_variables(vars: &NamedVars) -> Self {
         Self { vars: vars.clone(), state: None }
     }
 
-    /// The variables that the optimizer was made for, where they are known.
+    /// Returns the variables of the optimizer, as far as they are known.
     pub(crate) fn variables(&self) -> &NamedVars {
         &self.vars
     }
 
-    /// Tells a profiler that records memory. *Cost* where there is none: one relaxed load.
+    /// Labels the optimizer's memory for a profiler that records memory. *Cost* without one: one
+    /// relaxed load.
     pub(crate) fn label(&self) {
         if !hook::interest().contains(Interest::MEMORY) {
             return;
@@ -62,7 +63,7 @@ fn tell(block: KeptBlock, category: MemoryCategory) {
     hook::label_memory(&MemoryLabel { address, bytes, device: MemoryDevice::Cpu, category });
 }
 
-/// The memory behind a tensor, if it is the host's.
+/// Returns the memory block of a tensor in host memory, or `None` for other devices.
 fn on_the_host(tensor: &Tensor) -> Option<KeptBlock> {
     fn block<T>(values: &Vec<T>) -> KeptBlock {
         let bytes = values.capacity() * size_of::<T>();
@@ -78,6 +79,6 @@ fn on_the_host(tensor: &Tensor) -> Option<KeptBlock> {
         CpuStorage::U8(values) => block(values),
         CpuStorage::U32(values) => block(values),
         CpuStorage::I64(values) => block(values),
-        _ => return None, // not trained
+        _ => return None, // candle does not train these types
     })
 }

@@ -1,4 +1,4 @@
-//! Layers as rows of the report.
+//! Reports layers as rows.
 
 use candle_core::{Module, ModuleT, Result, Tensor};
 use candle_nn::RNN;
@@ -8,8 +8,8 @@ use mlprof_core::names::short_type_name;
 use crate::{evaluation, framework, numerics};
 
 mlprof_core::layer_wrappers! {
-    /// `.profile_layer(path)` for every [`Module`]: layers, closures, a `Sequential` and what is
-    /// put in it. `path` is text, or the `VarBuilder` that the layer was built with.
+    /// Adds `.profile_layer(path)` to every [`Module`]: layers, closures, and a `Sequential` and
+    /// its elements. `path` is text, or the `VarBuilder` with which the layer was built.
     ///
     /// ```
     /// # use candle_core::{DType, Device, Module, Tensor};
@@ -26,8 +26,8 @@ mlprof_core::layer_wrappers! {
     /// ```
     ProfileLayerExt for Module;
 
-    /// `.profile_layer_t(path)` for layers that behave differently while training, such as
-    /// `Dropout` and `BatchNorm`: [`ModuleT`] instead of [`Module`].
+    /// Adds `.profile_layer_t(path)` to every [`ModuleT`], a layer that behaves differently during
+    /// training, such as `Dropout` and `BatchNorm`.
     ///
     /// ```
     /// # use candle_core::{DType, Device, ModuleT, Tensor};
@@ -41,9 +41,9 @@ mlprof_core::layer_wrappers! {
     /// ```
     ProfileLayerTExt for ModuleT;
 
-    /// `.profile_layer(path)` for every [`RNN`]: [`LSTM`](candle_nn::LSTM) and
-    /// [`GRU`](candle_nn::GRU), which are no [`Module`]s. Each `seq`, `seq_init` and `step` is a
-    /// forward.
+    /// Adds `.profile_layer(path)` to every [`RNN`]. [`LSTM`](candle_nn::LSTM) and
+    /// [`GRU`](candle_nn::GRU) do not implement [`Module`]. Each call of `seq`, `seq_init` or
+    /// `step` counts as a forward pass.
     ///
     /// ```
     /// # use candle_core::{DType, Device, Tensor};
@@ -59,9 +59,9 @@ mlprof_core::layer_wrappers! {
     /// ```
     ProfileRnnExt for RNN;
 
-    /// A layer whose forwards the active profiler measures. It is a [`Module`] or an [`RNN`] if the
-    /// layer is one; the layer itself is reached through it. A forward that is neither's is measured by
-    /// [`measure`](Self::measure):
+    /// A layer whose forward passes are measured by the active profiler. It implements [`Module`]
+    /// or [`RNN`] if the wrapped layer does, and dereferences to that layer.
+    /// [`measure`](Self::measure) measures forward methods with other signatures:
     ///
     /// ```
     /// # use candle_core::{Device, Result, Tensor};
@@ -80,8 +80,9 @@ mlprof_core::layer_wrappers! {
     /// # Ok::<(), candle_core::Error>(())
     /// ```
     ///
-    /// *What it measures*: on a CPU the work; on CUDA and Metal the time to queue it. *Cost*: the name
-    /// is made once, here; without an active profiler each forward costs one relaxed load more.
+    /// *Measured time*: execution time on a CPU; time to queue the work on CUDA and Metal. *Cost*:
+    /// the name is created once, in this function. Without an active profiler, each forward pass
+    /// costs one additional relaxed load.
     ProfiledLayer, announced by framework::declare(), named by short_type_name;
 }
 
@@ -91,8 +92,8 @@ impl<B: Backend> ModulePath for VarBuilderArgs<'_, B> {
     }
 }
 
-/// `vb.pp("head").profile_layer(|vb| linear(64, 10, vb))`: a layer that is built and measured under
-/// the same path.
+/// Builds a layer and measures it under the same path: `vb.pp("head").profile_layer(|vb| linear(64,
+/// 10, vb))`.
 ///
 /// ```
 /// # use candle_core::{DType, Device, ModuleT, Module, Tensor};
@@ -108,24 +109,25 @@ impl<B: Backend> ModulePath for VarBuilderArgs<'_, B> {
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 pub trait ProfileBuilderExt: Sized + builder::Sealed {
-    /// What `make` makes of this builder; its forwards are measured as `[module]{type}: {path}`.
+    /// Returns the layer that `make` builds from this builder. Its forward passes are measured as
+    /// `[module]{type}: {path}`.
     ///
     /// # Errors
     ///
-    /// What `make` returns.
+    /// Returns the error of `make`.
     #[track_caller]
     fn profile_layer<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<ProfiledLayer<M>>;
 
-    /// The same for layers that behave differently while training.
+    /// Returns the layer that `make` builds, for layers that behave differently during training.
     ///
     /// # Errors
     ///
-    /// What `make` returns.
+    /// Returns the error of `make`.
     #[track_caller]
     fn profile_layer_t<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<ProfiledLayerT<M>>;
 }
 
-/// Keeps other crates from implementing [`ProfileBuilderExt`].
+/// Prevents other crates from implementing [`ProfileBuilderExt`].
 mod builder {
     use super::{Backend, VarBuilderArgs};
 
@@ -147,12 +149,12 @@ impl<B: Backend> ProfileBuilderExt for VarBuilderArgs<'_, B> {
 }
 
 impl<M> ProfiledLayer<M> {
-    /// As [`measure`](Self::measure), of a forward that makes one tensor of another: whose numbers
-    /// [`NumericsProfiler`](mlprof_core::NumericsProfiler) looks at then.
+    /// Measures a forward pass like [`measure`](Self::measure), for a forward that maps one tensor
+    /// to another. [`NumericsProfiler`](mlprof_core::NumericsProfiler) observes these tensors.
     ///
     /// # Errors
     ///
-    /// What `forward` returns.
+    /// Returns the error of `forward`.
     #[inline]
     pub fn measure_output(
         &self,
@@ -174,7 +176,7 @@ impl<M: Module> Module for ProfiledLayer<M> {
 }
 
 impl<M: RNN> ProfiledLayer<M> {
-    /// The states as one tensor are a recurrent layer's output.
+    /// Reports the states, stacked into one tensor, as the output of a recurrent layer.
     #[inline]
     fn tell_states(&self, input: &Tensor, states: &[M::State]) {
         numerics::tell_made_output(self.action, input, || self.layer.states_to_tensor(states));

@@ -1,23 +1,24 @@
-//! The variables of an optimizer, and the names that their map has for them.
+//! The variables of an optimizer with their names from a `VarMap`.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use candle_core::{TensorId, Var};
 
-/// Number of maps whose names are remembered, until an optimizer takes them.
+/// Maximum number of maps whose names are remembered until an optimizer uses them.
 const MAPS: usize = 32;
 
-/// Names of variables, by map. Variables have none of their own, and a list of variables does not
-/// say which map it comes from.
+/// Names of variables, by map. candle's variables have no names, and a list of variables does not
+/// reveal its map.
 static RECENT: Mutex<VecDeque<Vec<(TensorId, String)>>> = Mutex::new(VecDeque::new());
 
-/// Remembers the names of a map's variables for the optimizer that will be made of them. Those of
-/// the oldest map are forgotten: a program may make one model after another.
+/// Stores the names of a map's variables for an optimizer that will be created from them. The
+/// oldest map is dropped when the limit is reached, because a program may build many models in
+/// sequence.
 pub(crate) fn remember(names: Vec<(TensorId, String)>) {
     let Some(first) = names.first().map(|(id, _)| *id) else { return };
     let mut recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);
-    // The same map once more.
+    // An earlier entry of the same map is replaced.
     recent.retain(|names| names.first().is_none_or(|(id, _)| *id != first));
     recent.push_back(names);
     while recent.len() > MAPS {
@@ -25,7 +26,7 @@ pub(crate) fn remember(names: Vec<(TensorId, String)>) {
     }
 }
 
-/// Variables, each once, with their names where these are known.
+/// Variables without duplicates, with their names if known.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NamedVars {
     vars: Vec<Var>,
@@ -33,7 +34,7 @@ pub(crate) struct NamedVars {
 }
 
 impl NamedVars {
-    /// A variable that several layers share is kept once.
+    /// Creates the list. A variable that several layers share is kept once.
     pub(crate) fn of(mut vars: Vec<Var>) -> Self {
         let mut known = HashSet::new();
         vars.retain(|var| known.insert(var.id()));
@@ -48,7 +49,8 @@ impl NamedVars {
         &self.vars
     }
 
-    /// Each variable with its name, `None` if no map is known to have it.
+    /// Iterates over the variables and their names. A name is `None` if no known map contains the
+    /// variable.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Var, Option<&str>)> {
         self.vars.iter().zip(self.names.iter().map(Option::as_deref))
     }
@@ -82,7 +84,7 @@ mod tests {
         let names = |vars: &VarMap| {
             NamedVars::of(vars.all_vars()).iter().filter(|(_, name)| name.is_some()).count()
         };
-        // Tests beside this one make models, too.
+        // Other tests also create models concurrently.
         assert_eq!((names(&models[0]), names(&models[99])), (0, 2));
         let recent = RECENT.lock().expect("names");
         assert!(recent.len() <= MAPS);

@@ -15,12 +15,12 @@ use crate::memory::OptimizerMemory;
 use crate::named_vars::NamedVars;
 use crate::{Error, framework, numerics};
 
-/// An optimizer of candle, with the gradients that it will step along: what
-/// [`configure_optimizers`](train::TrainModule::configure_optimizers) returns.
+/// A candle optimizer with its accumulated gradients.
+/// [`configure_optimizers`](train::TrainModule::configure_optimizers) returns it.
 ///
-/// candle's `backward` gives the gradients of one loss; this keeps them until they are forgotten,
-/// so that those of several batches add up, can be clipped, looked at, and averaged between
-/// processes.
+/// candle's `backward` returns the gradients of one loss. This type keeps gradients until they are
+/// cleared. Gradients of several batches can be accumulated, clipped, inspected and averaged
+/// between processes.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor, Var};
@@ -39,29 +39,32 @@ use crate::{Error, framework, numerics};
 ///
 /// # Memory
 ///
-/// Where a [`TrackingAllocator`](mlprof_core::allocation::TrackingAllocator) tells a profiler of
-/// the host's memory, the variables are labelled as parameters at each step, and what the optimizer
-/// keeps as its state, also if it was made long before the recording: if [`new`](Self::new) made
-/// it.
+/// If the program uses a [`TrackingAllocator`](mlprof_core::allocation::TrackingAllocator), a
+/// profiler can record host memory. The variables are then labelled as parameters at each step. The
+/// optimizer's state is labelled if [`new`](Self::new) created the optimizer, even if that was
+/// before the recording.
 ///
 /// # Checkpoints
 ///
-/// The state of candle's `AdamW` and `SGD` is in a trainer's checkpoints if [`new`](Self::new) made
-/// the optimizer, of variables whose names are known ([`vars_by_name`](crate::vars_by_name)).
-/// candle's `AdamW` shows its moments to nobody: this type keeps them itself, and makes the same
-/// steps to the last bit. The `AdamW` of [`optimizer`](Self::optimizer) then has the parameters,
-/// and no variables.
+/// A trainer's checkpoints contain the state of candle's `AdamW` and `SGD` under two conditions:
+///
+/// - [`new`](Self::new) created the optimizer.
+/// - The names of its variables are known ([`vars_by_name`](crate::vars_by_name)).
+///
+/// candle's `AdamW` does not expose its moments. This type therefore keeps the moments itself and
+/// performs bit-identical steps. The `AdamW` returned by [`optimizer`](Self::optimizer) then has
+/// the hyperparameters, but no variables.
 ///
 /// # Time on accelerators
 ///
-/// CUDA and Metal work behind the program's back: `backward` and `step` return when the work is
-/// queued, and the report shows what the *host* spent. Nothing here waits for the device, clipping
-/// included, unless [`synchronize`](Self::synchronize) asks for it; the trainer reads the loss only
-/// [now and then](train::Trainer::log_every_n_steps).
+/// CUDA and Metal execute work asynchronously. `backward` and `step` return when the work is
+/// queued, and the report shows *host* time. No method, including clipping, waits for the device
+/// unless [`synchronize`](Self::synchronize) is enabled. The trainer reads the loss only [every few
+/// steps](train::Trainer::log_every_n_steps).
 #[derive(Debug)]
 pub struct CandleOptimizer<O> {
     optimizer: O,
-    /// Makes the steps in place of candle's AdamW, which has no variables then.
+    /// Performs the steps instead of candle's AdamW, which then has no variables.
     adam: Option<Adam>,
     vars: NamedVars,
     gradients: GradStore,
@@ -70,15 +73,14 @@ pub struct CandleOptimizer<O> {
 }
 
 impl<O: Optimizer + 'static> CandleOptimizer<O> {
-    /// Makes the optimizer for these variables.
+    /// Creates the optimizer for `vars`.
     ///
-    /// `VarMap::all_vars` gives them in an order that changes from run to run, and with it the last
-    /// bits of a gradient norm: where runs must be equal, take
-    /// [`vars_by_name`](crate::vars_by_name).
+    /// The order of `VarMap::all_vars` changes from run to run, and with it the last bits of a
+    /// gradient norm. Use [`vars_by_name`](crate::vars_by_name) for reproducible runs.
     ///
     /// # Errors
     ///
-    /// [`Error::NoVariables`], and what candle says.
+    /// Returns [`Error::NoVariables`] or candle's error.
     pub fn new(vars: Vec<Var>, config: O::Config) -> Result<Self, Error> {
         let vars = NamedVars::of(vars);
         let is_adam = TypeId::of::<O>() == TypeId::of::<AdamW>();
@@ -92,12 +94,12 @@ impl<O: Optimizer + 'static> CandleOptimizer<O> {
         Ok(Self { memory, adam, ..Self::of_named(optimizer, vars)? })
     }
 
-    /// Takes an optimizer that exists, and the variables that it was made for. What it keeps is then
-    /// not known to a profiler of memory: candle's optimizers show nothing of their state.
+    /// Wraps an existing optimizer and the variables that it was created for. Memory profilers
+    /// cannot see its state, because candle's optimizers do not expose it.
     ///
     /// # Errors
     ///
-    /// [`Error::NoVariables`].
+    /// Returns [`Error::NoVariables`] if `vars` is empty.
     pub fn with_optimizer(optimizer: O, vars: Vec<Var>) -> Result<Self, Error> {
         Self::of_named(optimizer, NamedVars::of(vars))
     }
@@ -113,10 +115,9 @@ impl<O: Optimizer + 'static> CandleOptimizer<O> {
         Ok(Self { optimizer, adam: None, vars, gradients, waits_for, memory })
     }
 
-    /// Whether to wait for the devices of the variables at the end of every backward and step, so
-    /// that the time of these actions is that of their work. It slows training down: host and
-    /// device no longer work at the same time. False by default; on a CPU there is nothing to wait
-    /// for.
+    /// Makes every backward and step wait for the devices of the variables, so that the actions
+    /// show execution time. Waiting slows the training down, because host and device no longer work
+    /// concurrently. It is disabled by default and has no effect on a CPU.
     ///
     /// ```
     /// # use candle_core::{Device, Var};
@@ -138,29 +139,28 @@ impl<O: Optimizer + 'static> CandleOptimizer<O> {
         self
     }
 
-    /// candle's optimizer.
+    /// Returns candle's optimizer.
     pub fn optimizer(&self) -> &O {
         &self.optimizer
     }
 
-    /// candle's optimizer, to change its parameters.
+    /// Returns candle's optimizer mutably, for example to change its hyperparameters.
     pub fn optimizer_mut(&mut self) -> &mut O {
         &mut self.optimizer
     }
 
-    /// The variables that are trained.
+    /// Returns the trained variables.
     pub fn vars(&self) -> &[Var] {
         self.vars.vars()
     }
 
-    /// The gradients so far, of the variables that have one.
+    /// Returns the accumulated gradients of all variables that have one.
     pub fn gradients(&self) -> impl Iterator<Item = (&Var, &Tensor)> {
         self.vars().iter().filter_map(|var| Some((var, self.gradients.get(var)?)))
     }
 
-    /// Replaces every gradient by what `change` makes of it, in the order of
-    /// [`vars`](Self::vars). Processes that train together average their gradients so, in
-    /// `on_after_backward`.
+    /// Replaces every gradient with the result of `change`, in the order of [`vars`](Self::vars).
+    /// Use it in `on_after_backward` to average gradients between processes.
     ///
     /// ```
     /// # use candle_core::{Device, Tensor, Var};
@@ -176,7 +176,7 @@ impl<O: Optimizer + 'static> CandleOptimizer<O> {
     ///
     /// # Errors
     ///
-    /// The first that `change` returns; gradients before it are changed by then.
+    /// Returns the first error of `change`. Earlier gradients have been changed by then.
     pub fn map_gradients<E>(
         &mut self,
         mut change: impl FnMut(&Var, &Tensor) -> Result<Tensor, E>,
@@ -190,27 +190,27 @@ impl<O: Optimizer + 'static> CandleOptimizer<O> {
         Ok(())
     }
 
-    /// candle's store of the gradients.
+    /// Returns candle's gradient store.
     pub fn grad_store(&self) -> &GradStore {
         &self.gradients
     }
 
-    /// candle's store of the gradients, to insert and to remove some.
+    /// Returns candle's gradient store mutably, to insert or remove gradients.
     pub fn grad_store_mut(&mut self) -> &mut GradStore {
         &mut self.gradients
     }
 
-    /// The root of the sum of squares over all gradients, as a tensor on the first one's device:
-    /// reading it waits for the device. `None` without gradients.
+    /// Returns the square root of the sum of squares over all gradients, as a tensor on the first
+    /// gradient's device. Reading it waits for the device. Returns `None` without gradients.
     ///
     /// # Errors
     ///
-    /// What candle says.
+    /// Returns candle's error.
     pub fn gradient_norm(&self) -> Result<Option<Tensor>, Error> {
         Ok(norm(self.gradients().map(|(_, gradient)| gradient))?)
     }
 
-    /// Adds up the gradients of the variables, and lets go of all others.
+    /// Accumulates the gradients of the variables and drops all others.
     fn keep(&mut self, mut new: GradStore) -> Result<(), Error> {
         let mut reached = 0;
         for var in self.vars.vars() {
@@ -245,7 +245,7 @@ impl<O: Optimizer + 'static> TrainOptimizer for CandleOptimizer<O> {
 
     fn loss_value(&self, loss: &Tensor) -> train::Result<f64> {
         one_element(loss)?;
-        // Not every device has 64-bit numbers.
+        // Some devices do not support 64-bit numbers.
         let loss = loss.to_device(&Device::Cpu)?.to_dtype(DType::F64)?;
         Ok(loss.flatten_all()?.get(0)?.to_scalar()?)
     }

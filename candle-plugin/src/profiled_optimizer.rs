@@ -1,4 +1,4 @@
-//! An optimizer that is measured in a loop of one's own.
+//! Optimizer profiling in a hand-written loop.
 
 use std::ops::{Deref, DerefMut};
 
@@ -11,9 +11,9 @@ use crate::memory::OptimizerMemory;
 use crate::named_vars::NamedVars;
 use crate::{actions, framework, numerics};
 
-/// `.profile_optimizer()` for every optimizer of candle.
+/// Adds `.profile_optimizer()` to every candle optimizer.
 pub trait ProfileOptimizerExt: Optimizer + sealed::Optimizer {
-    /// This optimizer, with its steps measured by the active profiler.
+    /// Wraps this optimizer, so that the active profiler measures its steps.
     ///
     /// ```
     /// # use candle_core::{Device, Var};
@@ -35,7 +35,7 @@ pub trait ProfileOptimizerExt: Optimizer + sealed::Optimizer {
 
 impl<O: Optimizer> ProfileOptimizerExt for O {}
 
-/// Keeps other crates from implementing the extension traits.
+/// Prevents other crates from implementing the extension traits.
 mod sealed {
     pub trait Optimizer {}
     impl<O: candle_nn::Optimizer> Optimizer for O {}
@@ -43,21 +43,21 @@ mod sealed {
     impl Backward for candle_core::Tensor {}
 }
 
-/// An optimizer whose steps the active profiler measures. It is an [`Optimizer`] itself and takes
-/// the place of the one inside; everything else of that one is reached through it.
+/// An optimizer whose steps are measured by the active profiler. It implements [`Optimizer`],
+/// replaces the wrapped optimizer, and dereferences to it.
 ///
-/// `step` is measured as `Optimizer.step`, the name that the trainer uses for the same update.
-/// `backward_step` is measured as `backward` followed by `Optimizer.step`: it calls
-/// `loss.backward()` and `step`, as candle's own does.
+/// `step` is measured as `Optimizer.step`, as in the trainer. `backward_step` calls
+/// `loss.backward()` and `step`, as candle's own method does. It is measured as `backward` followed
+/// by `Optimizer.step`.
 ///
-/// *What it measures*: on a CPU the work; on CUDA and Metal the time to queue it, unless
-/// [`synchronize`](Self::synchronize) asks to wait. *Cost* without an active profiler: one relaxed
-/// load per action.
+/// *Measured time*: execution time on a CPU. On CUDA and Metal, it is the time to queue the work
+/// unless [`synchronize`](Self::synchronize) is enabled. *Cost* without an active profiler: one
+/// relaxed load per action.
 ///
-/// *Memory*: one that is made by `ProfiledOptimizer::<AdamW>::new(vars, config)` labels variables and the
-/// optimizer's state for a profiler of the host's memory, as
-/// [`CandleOptimizer`](crate::CandleOptimizer) does. Of an optimizer that was there before
-/// `.profile_optimizer()` neither is known: candle's show them to nobody.
+/// *Memory*: an optimizer created by `ProfiledOptimizer::<AdamW>::new(vars, config)` labels its
+/// variables and state for a host memory profiler, as [`CandleOptimizer`](crate::CandleOptimizer)
+/// does. After `.profile_optimizer()` on an existing optimizer, neither is known, because candle's
+/// optimizers do not expose them.
 #[derive(Debug)]
 pub struct ProfiledOptimizer<O> {
     optimizer: O,
@@ -66,16 +66,15 @@ pub struct ProfiledOptimizer<O> {
 }
 
 impl<O> ProfiledOptimizer<O> {
-    /// Waits for `device` at the end of every backward and step, so that the time of these actions
-    /// is that of their work. It slows training down: host and device no longer work at the same
-    /// time.
+    /// Waits for `device` at the end of every backward and step, so that the actions show execution
+    /// time. Waiting slows the training down, because host and device no longer work concurrently.
     #[must_use]
     pub fn synchronize(mut self, device: &Device) -> Self {
         self.waits_for = Some(device.clone());
         self
     }
 
-    /// The optimizer inside.
+    /// Returns the wrapped optimizer.
     pub fn into_inner(self) -> O {
         self.optimizer
     }
@@ -140,7 +139,7 @@ impl<O> DerefMut for ProfiledOptimizer<O> {
     }
 }
 
-/// `loss.profile_backward()`: backward as an action of its own.
+/// Measures the backward pass as a separate action: `loss.profile_backward()`.
 ///
 /// ```
 /// # use candle_core::{Device, Var};
@@ -152,14 +151,14 @@ impl<O> DerefMut for ProfiledOptimizer<O> {
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 ///
-/// *What it measures*: on a CPU the work; on CUDA and Metal the time to queue it. *Cost* without an
-/// active profiler: one relaxed load.
+/// *Measured time*: execution time on a CPU; time to queue the work on CUDA and Metal. *Cost*
+/// without an active profiler: one relaxed load.
 pub trait ProfileBackwardExt: sealed::Backward {
-    /// [`Tensor::backward`], measured as `backward` by the active profiler.
+    /// Calls [`Tensor::backward`] and measures it as `backward` with the active profiler.
     ///
     /// # Errors
     ///
-    /// As [`Tensor::backward`].
+    /// Returns the errors of [`Tensor::backward`].
     fn profile_backward(&self) -> Result<GradStore>;
 }
 

@@ -1,12 +1,13 @@
-//! Moving batches to a device.
+//! Moves batches to a device.
 
 use candle_core::{Device, Result, Tensor};
 
-/// Moves everything in a batch to a device: what a module's
-/// [`transfer_batch_to_device`](mlprof_train::TrainModule::transfer_batch_to_device) calls.
+/// A batch that can be moved to a device. A module's
+/// [`transfer_batch_to_device`](mlprof_train::TrainModule::transfer_batch_to_device) usually calls
+/// it.
 ///
-/// For tensors and for tuples, vectors and options of such; implement it for a batch of
-/// your own by its parts. What is there already is not copied.
+/// It is implemented for tensors and for tuples, vectors and options of them. Implement it for your
+/// own batch type by moving its parts. A tensor that is already on the device is not copied.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -18,13 +19,13 @@ use candle_core::{Device, Result, Tensor};
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 ///
-/// *What it costs*: the copy. From the host to CUDA or Metal candle waits for it.
+/// *Cost*: the copy. candle waits for copies from the host to CUDA or Metal.
 pub trait MoveTo: Sized {
-    /// The same on `device`.
+    /// Returns the batch on `device`.
     ///
     /// # Errors
     ///
-    /// What candle says, such as a device that is out of memory.
+    /// Returns candle's error, for example if the device is out of memory.
     fn move_to(self, device: &Device) -> Result<Self>;
 }
 

@@ -6,8 +6,8 @@ use candle_core::{Tensor, Var};
 use candle_nn::VarMap;
 use mlprof_train::{self as train, SavedState, SavedTensor};
 
-/// Returns all variables of a map, for a checkpoint: what
-/// [`TrainModule::weights`](train::TrainModule::weights) returns.
+/// Returns all variables of a map for a checkpoint. Use it in
+/// [`TrainModule::weights`](train::TrainModule::weights).
 ///
 /// ```
 /// use candle_core::{DType, Device};
@@ -24,7 +24,7 @@ use mlprof_train::{self as train, SavedState, SavedTensor};
 ///
 /// # Errors
 ///
-/// Those of candle.
+/// Returns candle's errors.
 pub fn saved_weights(vars: &VarMap) -> train::Result<SavedState> {
     let vars = vars.data().lock().unwrap_or_else(PoisonError::into_inner);
     let mut weights = SavedState::new();
@@ -34,12 +34,12 @@ pub fn saved_weights(vars: &VarMap) -> train::Result<SavedState> {
     Ok(weights)
 }
 
-/// Sets all variables of a map to what [`saved_weights`] returned, for
+/// Sets all variables of a map from the result of [`saved_weights`]. Use it in
 /// [`TrainModule::load_weights`](train::TrainModule::load_weights).
 ///
 /// # Errors
 ///
-/// If the names, types or shapes are not those of the map; then no variable has changed.
+/// Returns an error if names, types or shapes differ from the map. No variable has changed then.
 pub fn load_weights(vars: &VarMap, weights: &SavedState) -> train::Result<()> {
     let vars = vars.data().lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((name, _)) = weights.tensors().find(|(name, _)| !vars.contains_key(*name)) {
@@ -52,14 +52,14 @@ pub fn load_weights(vars: &VarMap, weights: &SavedState) -> train::Result<()> {
     Ok(())
 }
 
-/// The numbers of a variable.
+/// Returns the numbers of a variable.
 pub(crate) fn saved(var: &Var) -> train::Result<SavedTensor> {
     let mut bytes = Vec::new();
     var.as_tensor().write_bytes(&mut bytes)?;
     SavedTensor::new(var.dtype().into(), var.dims().to_vec(), bytes)
 }
 
-/// The tensor of that name, on the device of a variable, whose type and shape it has.
+/// Returns the tensor `name` on the device of `var`, after checking its type and shape.
 pub(crate) fn restored(state: &SavedState, name: &str, var: &Var) -> train::Result<Tensor> {
     let saved = state.tensor_like(name, var.dtype().into(), var.dims())?;
     Ok(Tensor::from_raw_buffer(saved.bytes(), var.dtype(), var.dims(), var.device())?)

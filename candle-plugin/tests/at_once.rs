@@ -1,4 +1,4 @@
-//! Two trainings at once in one process, each with a profiler of its own.
+//! Runs two trainings concurrently in one process, each with its own profiler.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod common;
@@ -34,7 +34,7 @@ impl TrainModule for Learner {
     }
 }
 
-/// With the trainer.
+/// Trains with the trainer.
 fn fit(count: usize, meet: &Barrier) -> Arc<SimpleProfiler> {
     let profiler = Arc::new(SimpleProfiler::new().dirpath(std::env::temp_dir()));
     let mut trainer = Trainer::new().max_epochs(1).progress_bar(false);
@@ -46,7 +46,7 @@ fn fit(count: usize, meet: &Barrier) -> Arc<SimpleProfiler> {
     profiler
 }
 
-/// A loop of one's own, with a thread that loads.
+/// Trains in a hand-written loop with a loader thread.
 fn train(count: usize, meet: &Barrier) -> Result<Arc<SimpleProfiler>> {
     let profiler = Arc::new(SimpleProfiler::new());
     let active = activate(profiler.clone());

@@ -1,4 +1,4 @@
-//! Gradients: kept, added up, clipped, refused.
+//! Tests accumulation, clipping and rejection of gradients.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod common;
@@ -98,7 +98,7 @@ fn clipping_takes_variables_of_several_widths_together() -> TestResult {
     let half = Var::from_tensor(&Tensor::new(&[0f32], &Device::Cpu)?.to_dtype(DType::BF16)?)?;
     let vars = vec![half.clone(), single.clone(), double.clone()];
     let mut optimizer = CandleOptimizer::<SGD>::new(vars, 1.0)?;
-    // Gradients 0, 3 and 4: their norm is 5.
+    // The gradients are 0, 3 and 4, so their norm is 5.
     let halved_square = |var: &Var| (var.sqr()?.sum_all()? * 0.5)?.to_dtype(DType::F64);
     let loss = [&half, &single, &double]
         .iter()
@@ -129,7 +129,7 @@ fn a_variable_that_layers_share_counts_once() -> TestResult {
     Ok(())
 }
 
-/// By either optimizer of candle, and with another variable between.
+/// Checks both candle optimizers, with another variable in between.
 #[test]
 fn a_variable_that_is_given_twice_steps_once() -> TestResult {
     fn stepped<O: candle_nn::Optimizer + 'static>(
@@ -200,7 +200,7 @@ fn what_cannot_be_trained_is_refused() -> TestResult {
 fn gradients_are_clipped_by_value() -> TestResult {
     let weight = Var::new(&[0.5f32, -3., 4.], &Device::Cpu)?;
     let mut optimizer = CandleOptimizer::<SGD>::new(vec![weight.clone()], 1.0)?;
-    optimizer.clip_gradients_by_value(1.0)?; // no gradients, nothing to clip
+    optimizer.clip_gradients_by_value(1.0)?; // without gradients, it does nothing
     optimizer.backward(&weight.sqr()?.sum_all()?, 1.0)?;
     optimizer.clip_gradients_by_value(1.5)?;
     assert_eq!(values(&optimizer)?, [1.0, -1.5, 1.5]);

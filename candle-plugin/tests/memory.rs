@@ -1,4 +1,4 @@
-//! What the host's memory is for, as the Tensor profiler's timeline shows it.
+//! Classification of host memory in the Tensor profiler's timeline.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use mlprof_core::trace::memory::MemoryTimeline;
 #[global_allocator]
 static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 
-/// Weight and bias, each of 1 kB and more.
+/// Size of weight and bias in bytes. Each is larger than 1 kB.
 const PARAMETERS: u64 = (64 * 512 + 512) * 4;
 
 fn net() -> Result<(VarMap, Linear)> {
@@ -23,7 +23,8 @@ fn net() -> Result<(VarMap, Linear)> {
     Ok((vars, layer))
 }
 
-/// The memory of one step that is recorded after two others, and what the report says of it.
+/// Records the memory of a step after two unrecorded ones. Returns its timeline and the report's
+/// notes.
 fn third_step(mut step: impl FnMut() -> Result<()>) -> Result<(MemoryTimeline, Vec<String>)> {
     step()?;
     step()?;
@@ -44,7 +45,7 @@ fn third_step(mut step: impl FnMut() -> Result<()>) -> Result<(MemoryTimeline, V
     Ok((timeline, notes))
 }
 
-/// The least and the most that a category has over time.
+/// Returns the minimum and maximum of a category over time, in bytes.
 fn level(timeline: &MemoryTimeline, category: MemoryCategory) -> (u64, u64) {
     let levels = timeline.devices.iter().flat_map(|device| &device.levels);
     let bytes = || levels.clone().filter(|of| of.category == category).flat_map(|of| &of.bytes);
@@ -77,12 +78,13 @@ fn what_adamw_keeps_is_known_from_the_beginning_of_a_recording() -> Result<()> {
         Ok(())
     })?;
     assert_eq!(level(&timeline, MemoryCategory::Parameter), (PARAMETERS, PARAMETERS));
-    // What is allocated in a step and lives on, as the sums of gradients here, counts besides.
+    // Memory that is allocated in a step and stays alive, such as accumulated gradients here,
+    // counts in addition.
     let (least, _) = level(&timeline, MemoryCategory::OptimizerState);
     assert_eq!(least, 2 * PARAMETERS);
     assert_eq!(notes, [""; 0]);
 
-    // It was there before, and shows its state to nobody.
+    // The optimizer existed before and does not expose its state.
     let (vars, layer) = net()?;
     let loss = || layer.forward(&x)?.sqr()?.mean_all();
     let mut optimizer = AdamW::new(vars_by_name(&vars), config())?.profile_optimizer();

@@ -1,4 +1,4 @@
-//! A loop of one's own: wrapped optimizers and layers.
+//! Hand-written loops with wrapped optimizers and layers.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod common;
@@ -13,7 +13,7 @@ use common::{HIDDEN_ROW, Net, OUT_ROW, batches, calls, take_turn};
 
 const BATCHES: usize = 5;
 
-/// The weights after a few steps with this optimizer.
+/// Returns the weights after a few steps with this optimizer.
 fn train<O: Optimizer>(make: impl FnOnce(Vec<Var>) -> Result<O>) -> Result<Vec<u32>> {
     let net = Net::new()?;
     let mut optimizer = make(vars_by_name(&net.vars))?;

@@ -1,5 +1,5 @@
-//! Training that goes on from a checkpoint: the weights are those of a training that was not
-//! interrupted, to the last bit.
+//! Checks that a training resumed from a checkpoint has bit-identical weights to an uninterrupted
+//! one.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod common;
@@ -13,10 +13,10 @@ use mlprof_train::{Result, SavedState, TrainError};
 
 use common::{Net, Points, batches};
 
-/// Learns with an optimizer of candle, and stops on demand.
+/// Trains with a candle optimizer and stops on demand.
 struct Learner<O, Config> {
     net: Net,
-    /// Makes the optimizer of the network's variables.
+    /// Creates the optimizer for the network's variables.
     make: fn(&Net, Config) -> Result<CandleOptimizer<O>>,
     config: Config,
     stops_at: Option<usize>,
@@ -53,7 +53,7 @@ impl<O: Optimizer + 'static, Config: Clone> TrainModule for Learner<O, Config> {
     }
 }
 
-/// Batches in an order that seed and epoch decide.
+/// Returns the batches in an order that depends on seed and epoch.
 fn shuffled(context: &EpochContext) -> impl Iterator<Item = Result<Points>> + use<> {
     let mut batches = batches(6).expect("made");
     let turn = (context.seed as usize + context.epoch) % 6;
@@ -74,7 +74,7 @@ fn is_the_same_after_an_interruption<O: Optimizer + 'static, Config: Clone>(
     };
     let mut whole = learner(None)?;
     trainer().fit(&mut whole, &shuffled, None)?;
-    // In the middle of an epoch, and at the end of one.
+    // The stops are in the middle and at the end of an epoch.
     for steps in [8, 12] {
         let folder = tempfile::tempdir()?;
         let mut killed = learner(Some(steps))?;
@@ -96,7 +96,7 @@ fn a_resumed_training_has_the_weights_of_one_that_was_not_interrupted() -> Resul
         |net, config| Ok(CandleOptimizer::new(vars_by_name(&net.vars), config)?),
         &adam,
     )?;
-    // In an order that changes from run to run: the names count.
+    // The order of these variables changes from run to run, so they must be matched by name.
     is_the_same_after_an_interruption::<AdamW, _>(
         |net, config| {
             let mut vars = vars_by_name(&net.vars);
@@ -111,7 +111,7 @@ fn a_resumed_training_has_the_weights_of_one_that_was_not_interrupted() -> Resul
     )
 }
 
-/// The sentence with which a checkpoint of this optimizer is refused.
+/// Returns the error message for a checkpoint that this optimizer rejects.
 fn refusal<O: Optimizer + 'static, Config: Clone>(
     path: &Path,
     make: fn(&Net, Config) -> Result<CandleOptimizer<O>>,
@@ -163,7 +163,7 @@ fn state_of_another_optimizer_and_hidden_state_are_refused() -> Result<()> {
     fit(Learner { net: Net::new()?, make, config: config.clone(), stops_at: None })?;
     let error = refusal::<AdamW, ParamsAdamW>(&path, make, &config)?;
     assert!(error.contains("make it by CandleOptimizer::new"), "{error}");
-    // As weights it is as good as any.
+    // The file can still be loaded as plain weights.
     let net = Net::new()?;
     let mut vars = net.vars.clone();
     vars.load(&path)?;

@@ -1,4 +1,4 @@
-//! What candle cannot tell of is not there without a word.
+//! Checks that reports note what candle cannot record.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use candle_nn::{Linear, Optimizer, SGD};
 use mlprof_candle::prelude::*;
 use mlprof_core::Report;
 
-/// The notes of a report in which four steps of a loop of one's own were recorded.
+/// Returns the notes of a report for four recorded steps of a hand-written loop.
 fn notes(profiler: TensorProfiler) -> Result<Vec<String>> {
     let weight = Var::ones((3, 4), DType::F32, &Device::Cpu)?;
     let mut optimizer = SGD::new(vec![weight.clone()], 0.1)?.profile_optimizer();
@@ -29,7 +29,7 @@ fn notes(profiler: TensorProfiler) -> Result<Vec<String>> {
     Ok(report.header.notes)
 }
 
-/// The two in one: frameworks and allocators are those of a process.
+/// One test covers both cases, because frameworks and allocators are process-wide.
 #[test]
 fn who_asks_for_ops_and_memory_is_told_how_to_have_them() -> Result<()> {
     const OPS: &str =

@@ -1,4 +1,4 @@
-//! Whole trainings through the trainer.
+//! Complete trainings with the trainer.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod common;
@@ -12,13 +12,13 @@ use mlprof_train::{Result, TrainError};
 
 use common::{HIDDEN_ROW, Net, OUT_ROW, Points, batches, calls, points, take_turn};
 
-/// Learns, remembers every loss and learning rate, and fails on demand.
+/// Trains, records every loss and learning rate, and fails on demand.
 struct Learner {
     net: Net,
     interval: LrInterval,
     fails_at: Option<usize>,
     is_lost_at: Option<usize>,
-    /// Bit by bit.
+    /// Bits of the losses.
     losses: Vec<u32>,
     rates: Vec<f64>,
 }
@@ -48,7 +48,7 @@ impl TrainModule for Learner {
 
     fn training_step(&mut self, batch: &Points, trainer: &mut TrainerState) -> Result<Tensor> {
         if self.fails_at == Some(self.losses.len()) {
-            // A matrix product of shapes that do not fit: an error as models make it.
+            // A matrix product of incompatible shapes, which is a typical model error.
             batch.0.matmul(&batch.0)?;
         }
         let mut loss = self.net.loss(batch)?;
@@ -81,7 +81,7 @@ fn counts_are_what_the_loop_must_do() -> Result<()> {
     let mut trainer = trainer().accumulate_grad_batches(2).profiler(profiler.clone());
     let mut learner = Learner::new()?;
     let outcome = trainer.fit(&mut learner, &batches(5)?, Some(&batches(2)?))?;
-    // Of 5 batches per epoch: 2 + 2 + 1.
+    // Each epoch has 5 batches in steps of 2, 2 and 1.
     assert_eq!((outcome.epochs, outcome.steps), (3, 9));
     let strategy = |name: &str| format!("[Strategy]SingleDeviceStrategy.{name}");
     let module = |name: &str| format!("[LightningModule]Learner.{name}");
@@ -97,7 +97,8 @@ fn counts_are_what_the_loop_must_do() -> Result<()> {
         (module("configure_gradient_clipping"), 9),
         (module("lr_scheduler_step"), 3),
         (strategy("validation_step"), 6),
-        // Forwards of training, and of validation; the sanity check has rows of its own.
+        // These are the forward passes of training and validation. The sanity check has its own
+        // rows.
         (HIDDEN_ROW.to_owned(), 21),
         (OUT_ROW.to_owned(), 21),
     ];
@@ -107,7 +108,7 @@ fn counts_are_what_the_loop_must_do() -> Result<()> {
     Ok(())
 }
 
-/// What candle's own data sets give: an iterator that borrows them, with candle's errors.
+/// An iterator like those of candle's data sets: it borrows the data and returns candle's errors.
 struct RandomIter<'data> {
     points: &'data Points,
     left: usize,
@@ -137,7 +138,7 @@ fn a_closure_may_lend_its_data() -> Result<()> {
     let outcome =
         trainer().profiler(Some(profiler.clone())).fit(&mut learner, &train, Some(&val))?;
     assert_eq!((outcome.epochs, outcome.steps, learner.losses.len()), (3, 18, 18));
-    // 6 batches and the end of them, in each of three epochs.
+    // Each of three epochs has 6 batches and one call that finds the end.
     let next = "[_TrainingEpochLoop].train_dataloader_next";
     assert_eq!(calls(&profiler, next), 21, "{}", profiler.summary());
     Ok(())
@@ -153,7 +154,8 @@ fn learning_rates_follow_the_schedule() -> Result<()> {
     let mut by_step = Learner { interval: LrInterval::Step, ..Learner::new()? };
     trainer().max_epochs(2).accumulate_grad_batches(2).fit(&mut by_step, &batches(4)?, None)?;
     assert_eq!(by_step.rates, [0.5, 0.5, 0.25, 0.25, 0.125, 0.125, 0.0625, 0.0625]);
-    // What was said is what candle's optimizer does: at a rate of 0 nothing is learned.
+    // The trainer's learning rate reaches candle's optimizer: with a rate of 0, the weights do not
+    // change.
     let mut optimizer = CandleOptimizer::<SGD>::new(vars_by_name(&by_step.net.vars), 0.5)?;
     let before = by_step.net.bits()?;
     optimizer.set_learning_rate(0.0)?;

@@ -1,8 +1,7 @@
-//! Lets the built programs find libtorch by themselves, where the one was that they were built
-//! with.
+//! Sets the run path, so that the built programs find the libtorch that they were built with.
 //!
-//! The build script of torch-sys knows the directory, and cargo passes it on to packages that
-//! depend on torch-sys directly. Copy this into a program of your own.
+//! The build script of torch-sys provides the directory, and cargo passes it to packages that
+//! depend on torch-sys directly. You can copy this script into your own program.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -12,7 +11,7 @@ fn main() {
         println!("cargo::rustc-link-arg=-Wl,-rpath,{}", directory.to_string_lossy());
     }
     if target == "linux" {
-        // libtorch.so brings in the parts for GPUs, which no symbol asks for.
+        // libtorch.so loads the GPU libraries, to which no symbol refers.
         println!("cargo::rustc-link-arg=-Wl,--no-as-needed");
         println!("cargo::rustc-link-arg=-ltorch");
     }

@@ -33,7 +33,7 @@ for pair in range(PAIRS + 1):
     profiler.stop()
     profiler.key_averages().table()
     spent = (time.perf_counter_ns() - began) / KERNELS
-    # The first pair warms up.
+    # The first pair is a warm-up.
     if pair > 0:
         off.append(without)
         extra.append(used - without)

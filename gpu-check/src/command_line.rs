@@ -3,15 +3,15 @@
 use crate::checks::CHECKS;
 use crate::options::Options;
 
-/// What is to be done.
+/// The requested action.
 pub enum Asked {
-    /// Print what can be asked.
+    /// Print the usage.
     Help,
     /// Run checks.
     Checks(Options),
 }
 
-/// What can be asked.
+/// Returns the usage text.
 pub fn usage() -> String {
     let names: String =
         CHECKS.iter().map(|check| format!("  {:<12}{}\n", check.name, check.about)).collect();
@@ -35,7 +35,7 @@ Checks:
     )
 }
 
-/// Reads the program's arguments.
+/// Parses the program's arguments.
 pub fn parse() -> Result<Asked, lexopt::Error> {
     read(lexopt::Parser::from_env())
 }

@@ -1,11 +1,11 @@
-//! A GPU and two kernels for it, without any framework.
+//! A GPU and two kernels, without any framework.
 
 use std::ffi::CString;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 
-/// One kernel that does nothing, and one that goes in circles for a while.
+/// An empty kernel, and one that spins for a while.
 const KERNELS: &str = "\
 .visible .entry mlprof_empty()
 {
@@ -25,14 +25,17 @@ AGAIN:
 }
 ";
 
-/// Kinds of devices that the kernels are compiled for: the oldest that the driver knows will do.
+/// Device architectures for which the kernels are compiled. The oldest one that the driver supports
+/// is used.
 const TARGETS: [&str; 3] = ["sm_50", "sm_75", "sm_90"];
 
-/// Whether there is a driver and a device; if not, why.
+/// Checks that a driver and a device exist. Returns the reason otherwise.
 pub fn is_there() -> Result<(), String> {
-    // Candle links the driver's library: without it such a program does not start.
+    // The check is skipped with candle, which links the driver's library: without the library, the
+    // program does not start.
     #[cfg(not(feature = "candle"))]
-    // SAFETY: looks for a library.
+    // SAFETY: the function only tries to load the driver's library, whose initialisers are safe to
+    // run.
     if !unsafe { sys::is_culib_present() } {
         return Err("the driver's library (libcuda) is not installed".to_owned());
     }
@@ -43,21 +46,21 @@ pub fn is_there() -> Result<(), String> {
     }
 }
 
-/// What CUDA's driver says, in words.
+/// Returns the driver's error message.
 pub fn explain(error: DriverError) -> String {
     format!("CUDA's driver: {error}")
 }
 
-/// Which kernel.
+/// A kernel of this program.
 #[derive(Debug, Clone, Copy)]
 pub enum Kernel {
-    /// Does nothing.
+    /// The empty kernel.
     Empty,
-    /// Takes some 30 µs.
+    /// A kernel that takes about 30 µs.
     Spin,
 }
 
-/// The first device, with a stream of its own.
+/// The first device with a separate stream.
 pub struct Gpu {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
@@ -72,32 +75,32 @@ impl Gpu {
         let module = load()?;
         let function = |name: &str| {
             let name = CString::new(name).map_err(|error| error.to_string())?;
-            // SAFETY: the module is loaded, and never unloaded.
+            // SAFETY: the module was loaded successfully and is never unloaded.
             unsafe { result::module::get_function(module, name) }.map_err(explain)
         };
         let (empty, spin) = (function("mlprof_empty")?, function("mlprof_spin")?);
         Ok(Self { empty, spin, context, stream })
     }
 
-    /// The stream that kernels are launched on.
+    /// Returns the stream on which kernels are launched.
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
     }
 
-    /// What the device is called.
+    /// Returns the device's name.
     pub fn name(&self) -> Result<String, String> {
         self.context.name().map_err(explain)
     }
 
-    /// The newest CUDA that the driver knows, such as 12.9.
+    /// Returns the newest CUDA version that the driver supports, such as 12.9.
     pub fn cuda_version(&self) -> Result<String, String> {
         let mut version = 0;
-        // SAFETY: the place is ours.
+        // SAFETY: `version` is a local variable that is valid for writes.
         unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(explain)?;
         Ok(format!("{}.{}", version / 1000, version % 1000 / 10))
     }
 
-    /// Launches a kernel `count` times, one after the other.
+    /// Launches a kernel `count` times in sequence.
     pub fn launch(&self, kernel: Kernel, count: u64) -> Result<(), String> {
         let function = match kernel {
             Kernel::Empty => self.empty,
@@ -106,7 +109,8 @@ impl Gpu {
         self.context.bind_to_thread().map_err(explain)?;
         for _ in 0..count {
             let (grid, block) = ((1, 1, 1), (32, 1, 1));
-            // SAFETY: the kernels take no parameters, and touch no memory.
+            // SAFETY: function and stream are valid and belong to the context that is bound to this
+            // thread. The kernels take no parameters and access no memory.
             unsafe {
                 let stream = self.stream.cu_stream();
                 result::launch_kernel(function, grid, block, 0, stream, &mut [])
@@ -116,20 +120,20 @@ impl Gpu {
         Ok(())
     }
 
-    /// Waits until all that was launched has run.
+    /// Waits until all launched kernels have completed.
     pub fn wait(&self) -> Result<(), String> {
         self.stream.synchronize().map_err(explain)
     }
 }
 
-/// The kernels, for the first of the [`TARGETS`] that the driver takes.
+/// Loads the kernels for the first of the [`TARGETS`] that the driver accepts.
 fn load() -> Result<sys::CUmodule, String> {
     let mut last = String::new();
     for target in TARGETS {
         let source = format!(".version 7.0\n.target {target}\n.address_size 64\n{KERNELS}");
         let source = if target == "sm_90" { source.replace("7.0", "7.8") } else { source };
         let source = CString::new(source).map_err(|error| error.to_string())?;
-        // SAFETY: a text that ends in a zero.
+        // SAFETY: the image is a NUL-terminated PTX text that outlives the call.
         match unsafe { result::module::load_data(source.as_ptr().cast()) } {
             Ok(module) => return Ok(module),
             Err(error) => last = explain(error),

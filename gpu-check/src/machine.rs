@@ -1,9 +1,9 @@
-//! What the operating system knows of this process.
+//! Data of the operating system about this process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A line of `/proc/self/status`, in bytes.
+/// Returns a line of `/proc/self/status`, converted to bytes.
 fn status(name: &str) -> Option<u64> {
     let text = fs::read_to_string("/proc/self/status").ok()?;
     value_of(&text, name)
@@ -15,23 +15,23 @@ fn value_of(text: &str, name: &str) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// Memory that the process has now, in bytes.
+/// Returns the current memory of the process in bytes.
 pub fn resident() -> Result<u64, String> {
     status("VmRSS").ok_or_else(|| "the system does not say how much memory there is".to_owned())
 }
 
-/// The most that it has had since [`forget_peak`], in bytes.
+/// Returns the peak memory since [`forget_peak`] in bytes.
 pub fn peak() -> Result<u64, String> {
     status("VmHWM").ok_or_else(|| "the system does not say how much memory there was".to_owned())
 }
 
-/// From here on the peak is what is there now.
+/// Resets the peak to the current memory.
 pub fn forget_peak() -> Result<(), String> {
     fs::write("/proc/self/clear_refs", "5")
         .map_err(|error| format!("/proc/self/clear_refs: {error}"))
 }
 
-/// The file of a library that the process has loaded.
+/// Returns the file of a library that the process has loaded.
 pub fn loaded_library(name: &str) -> Option<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     path_in(&maps, name)

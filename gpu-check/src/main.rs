@@ -1,8 +1,8 @@
-//! Checks what mlprof says of an NVIDIA GPU: `cargo xtask gpu-check`, on a machine that has one.
+//! Checks mlprof's measurements on an NVIDIA GPU: `cargo xtask gpu-check`.
 //!
-//! One check after the other runs, and at the end there is one table: what was measured, what the
-//! limit is, and whether it was kept. What the profilers say is compared with what others say of the
-//! same work: burn's own measurements, CUDA's events, HolisticTraceAnalysis, torch's profiler.
+//! The checks run in sequence, and a table at the end shows each measurement, its limit and the
+//! verdict. The profilers' results are compared with other measurements of the same work: burn's
+//! own, CUDA events, HolisticTraceAnalysis and torch's profiler.
 
 #![cfg_attr(not(feature = "burn"), allow(dead_code, reason = "for the checks of burn"))]
 
@@ -28,7 +28,7 @@ use command_line::Asked;
 use options::Options;
 use outcome::Row;
 
-/// There is nothing here to check, or the command line makes no sense.
+/// Exit status without a GPU, or after an invalid command line.
 const NOTHING_TO_CHECK: u8 = 2;
 
 fn main() -> ExitCode {
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     if rows.iter().any(Row::has_failed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Runs one check. Whatever goes wrong in it, the others are wanted, too.
+/// Runs one check. A failure or panic in it does not stop the other checks.
 fn run(check: &Check, options: &Options, shared: &mut Shared) -> Vec<Row> {
     eprintln!("{} …", check.name);
     let result = catch_unwind(AssertUnwindSafe(|| (check.run)(options, shared)));

@@ -9,12 +9,12 @@ use burn::tensor::activation::relu;
 use burn::tensor::{Device, DeviceIndex, Distribution, Tensor};
 use mlprof_burn::ProfileBackwardExt;
 
-/// The first GPU, with derivatives.
+/// Returns the first GPU with autodiff.
 pub fn device() -> Device {
     Device::cuda(DeviceIndex::Default).autodiff()
 }
 
-/// A convolution and two linear layers: many small kernels of several kinds.
+/// A network of a convolution and two linear layers, with many small kernels of several kinds.
 #[derive(Module, Debug)]
 pub struct Small {
     edges: Conv2d,
@@ -22,13 +22,13 @@ pub struct Small {
     out: Linear,
 }
 
-/// Linear layers, so large that the device has more to do than the host.
+/// A network of linear layers that are large enough to keep the device busier than the host.
 #[derive(Module, Debug)]
 pub struct Large {
     layers: Vec<Linear>,
 }
 
-/// From a batch to what is made of it.
+/// A model that maps a batch to an output.
 pub trait Forward: Module {
     fn forward(&self, batch: Tensor<4>) -> Tensor<2>;
 }
@@ -47,9 +47,9 @@ impl Forward for Large {
     }
 }
 
-/// A model, and what it is trained with.
+/// A model with its training state.
 pub struct Training<M> {
-    /// Always there between two steps.
+    /// Always `Some` between two steps.
     model: Option<M>,
     optimizer: ModuleOptimizer,
     batch: Tensor<4>,
@@ -87,7 +87,8 @@ impl<M: Forward> Training<M> {
         }
     }
 
-    /// Forward, backward and the optimizer's step. The device may still be at it afterwards.
+    /// Runs forward, backward and the optimizer step. The device may still be working when it
+    /// returns.
     pub fn step(&mut self) {
         let Some(model) = self.model.take() else { return };
         let made = model.forward(self.batch.clone());

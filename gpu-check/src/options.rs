@@ -1,24 +1,24 @@
-//! What is to be checked, and with what.
+//! Options of the checks.
 
 use std::path::PathBuf;
 
-/// Which checks, and with what.
+/// The selected checks and their resources.
 #[derive(Debug, Default, PartialEq)]
 pub struct Options {
-    /// All if there is none.
+    /// Names of the selected checks; empty for all.
     pub only: Vec<String>,
-    /// A Python with a PyTorch that uses CUDA; else `python3` is asked.
+    /// Python with a PyTorch that supports CUDA; otherwise `python3` is used.
     pub python: Option<PathBuf>,
-    /// A Python with HolisticTraceAnalysis.
+    /// Python with HolisticTraceAnalysis.
     pub trace_reader: Option<PathBuf>,
-    /// Where the trace and the table of the run are to be kept.
+    /// Folder for the trace and the table of the run.
     pub fixtures: Option<PathBuf>,
-    /// Only whether there is a GPU is asked, by the exit status.
+    /// Only checks for a GPU and reports it by the exit status.
     pub only_looks: bool,
 }
 
 impl Options {
-    /// Whether a check is to run.
+    /// Returns `true` if a check is selected.
     pub fn wants(&self, check: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == check)
     }

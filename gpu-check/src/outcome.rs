@@ -1,31 +1,31 @@
-//! What a check found.
+//! Results of a check.
 
-/// One line of the table.
+/// One row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// What was checked.
+    /// Name of the measurement.
     pub name: String,
-    /// What was measured, in words.
+    /// Measured value as text.
     pub measured: String,
-    /// What it is to be, in words; empty if nothing is asked of it.
+    /// Required value as text; empty if there is no requirement.
     pub limit: String,
-    /// What came of it.
+    /// Verdict of the row.
     pub verdict: Verdict,
 }
 
-/// What came of a check.
+/// The verdict of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// As it is to be.
+    /// The requirement is met.
     Good,
-    /// Not as it is to be, or it broke off.
+    /// The requirement is not met, or the check was aborted.
     Failed,
-    /// It could not run here, for this reason.
+    /// The check could not run on this machine, for this reason.
     NotRun(String),
 }
 
 impl Row {
-    /// Something with a limit.
+    /// Creates a row with a requirement.
     pub fn decided(
         name: impl Into<String>,
         measured: impl Into<String>,
@@ -36,22 +36,22 @@ impl Row {
         Self { name: name.into(), measured: measured.into(), limit: limit.into(), verdict }
     }
 
-    /// Something that is worth knowing, and has no limit.
+    /// Creates an informational row without a requirement.
     pub fn told(name: impl Into<String>, measured: impl Into<String>) -> Self {
         Self::decided(name, measured, "", true)
     }
 
-    /// A check that broke off.
+    /// Creates a row for an aborted check.
     pub fn failed(name: impl Into<String>, why: impl Into<String>) -> Self {
         Self::decided(name, why, "", false)
     }
 
-    /// A check that cannot run here.
+    /// Creates a row for a check that cannot run on this machine.
     pub fn not_run(name: impl Into<String>, why: impl Into<String>) -> Self {
         Self { verdict: Verdict::NotRun(why.into()), ..Self::told(name, "") }
     }
 
-    /// Whether the table has to say so.
+    /// Returns `true` if the row has failed.
     pub fn has_failed(&self) -> bool {
         self.verdict == Verdict::Failed
     }

@@ -1,30 +1,31 @@
-//! The same kernels as two have timed them.
+//! Compares two durations of the same kernels.
 
 use crate::statistics::{largest, median, time};
 
-/// The framework's duration may be shorter by so much of the driver's, or by [`LEAST`]; longer ones hold
-/// the device's way to the kernel (on an H200 21 µs in the median, burn 0.22.1).
+/// Maximum relative amount by which the framework's duration may be shorter than the driver's; see
+/// also [`LEAST`]. Longer durations are allowed, because they include the time until the kernel
+/// starts (median 21 µs on an H200 with burn 0.22.1).
 pub const PART: f64 = 0.02;
-/// In nanoseconds.
+/// Minimum tolerance in nanoseconds.
 pub const LEAST: f64 = 1000.0;
 
-/// How durations of the same kernels compare.
+/// Comparison of two sets of durations of the same kernels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// How many kernels were compared.
+    /// Number of compared kernels.
     pub count: usize,
-    /// How many are shorter as the framework has them, by more than is allowed.
+    /// Number of kernels whose framework duration is too short.
     pub too_far: usize,
-    /// In the middle, in nanoseconds; above 0 if the framework's times are the longer ones.
+    /// Median difference in nanoseconds; positive if the framework's durations are longer.
     pub median: f64,
-    /// Without its sign.
+    /// Largest absolute difference in nanoseconds.
     pub largest: f64,
-    /// How many are longer as the framework has them.
+    /// Number of kernels whose framework duration is longer.
     pub longer: usize,
 }
 
 impl Comparison {
-    /// Of pairs of durations in nanoseconds: the framework's and the driver's.
+    /// Compares pairs of durations in nanoseconds: the framework's and the driver's.
     pub fn of(pairs: &[(f64, f64)]) -> Self {
         let differences: Vec<f64> =
             pairs.iter().map(|(framework, driver)| framework - driver).collect();
@@ -38,12 +39,12 @@ impl Comparison {
         }
     }
 
-    /// Whether there were kernels, and none is shorter as the framework has it.
+    /// Returns `true` if there are kernels and no framework duration is too short.
     pub fn is_good(&self) -> bool {
         self.count > 0 && self.too_far == 0
     }
 
-    /// What the table says.
+    /// Returns the text for the table.
     pub fn words(&self) -> String {
         let Self { count, too_far, median, largest, .. } = self;
         let mut words = format!(
@@ -51,7 +52,7 @@ impl Comparison {
             time(*median),
             time(*largest)
         );
-        // Nine of ten on one side are no chance.
+        // Nine of ten on one side are not a coincidence.
         if self.longer * 10 >= count * 9 && *count > 0 {
             words += "; the framework's are longer throughout: its time stamps lie around a kernel, \
                       and so hold the device's way to it";

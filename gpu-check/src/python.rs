@@ -1,4 +1,4 @@
-//! Programs in Python, and what they find.
+//! Runs Python programs and parses their results.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::options::Options;
 
-/// A Python whose PyTorch uses CUDA; or why there is none.
+/// Returns a Python whose PyTorch supports CUDA, or the reason why there is none.
 pub fn with_torch(options: &Options) -> Result<PathBuf, String> {
     let python = options.python.clone().unwrap_or_else(|| PathBuf::from("python3"));
     let probe = "import torch, sys; sys.exit(0 if torch.cuda.is_available() else 3)";
@@ -19,7 +19,7 @@ pub fn with_torch(options: &Options) -> Result<PathBuf, String> {
     }
 }
 
-/// Runs a script. What it prints in its last line is its answer, as JSON.
+/// Runs a script and parses the last line of its output as JSON.
 pub fn ask(python: &Path, script: &str, arguments: &[&Path]) -> Result<Value, String> {
     let mut command = Command::new(python);
     command.arg("-c").arg(script).args(arguments).stdin(Stdio::null());
@@ -34,7 +34,7 @@ pub fn ask(python: &Path, script: &str, arguments: &[&Path]) -> Result<Value, St
     serde_json::from_str(last).map_err(|error| format!("Python answered {last:?}: {error}"))
 }
 
-/// A number of an answer.
+/// Returns a number from a script's result.
 pub fn number(answer: &Value, name: &str) -> Result<f64, String> {
     answer[name].as_f64().ok_or_else(|| format!("Python did not answer what {name} is"))
 }

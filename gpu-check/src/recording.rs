@@ -1,4 +1,4 @@
-//! A recording by the Tensor profiler, with all that was told of devices on its way there.
+//! Recordings by the Tensor profiler, with all device events that it received.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,20 +12,20 @@ use mlprof_core::{
     Action, Inner, NeverStarted, Profiler, RunContext, Stage, TensorProfiler, activate,
 };
 
-/// What is recorded, and what is kept of it.
+/// Options of a recording.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// How many steps, all of which are recorded; without any, all that is done is.
+    /// Number of steps, all of which are recorded. `None` records without steps.
     pub steps: Option<u64>,
-    /// How many events there is room for, if not as many as usual.
+    /// Event capacity, if it differs from the default.
     pub max_events: Option<u64>,
-    /// Whether all events of devices are kept, and not only counted.
+    /// Keeps all device events instead of only counting them.
     pub keeps_events: bool,
-    /// Where a trace is written.
+    /// File for a trace.
     pub trace: Option<PathBuf>,
 }
 
-/// Something on a device. Times in nanoseconds since the recording began.
+/// An event on a device. Times are in nanoseconds since the recording began.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     pub name: &'static str,
@@ -34,9 +34,9 @@ pub struct Event {
     pub start: i64,
     pub end: i64,
     pub correlation: u32,
-    /// Whether the driver told of it (through CUPTI), and not a framework.
+    /// `true` if the driver reported the event through CUPTI, `false` for a framework.
     pub is_of_driver: bool,
-    /// What was open where it was called, the outermost first, as far as that is known.
+    /// Open actions and functions at the call, outermost first, if known.
     pub actions: Vec<&'static str>,
 }
 
@@ -56,56 +56,56 @@ impl Event {
         }
     }
 
-    /// How long it took, in nanoseconds.
+    /// Returns the duration in nanoseconds.
     pub fn nanoseconds(&self) -> f64 {
         (self.end - self.start) as f64
     }
 }
 
-/// Only the driver knows its contexts.
+/// Returns `true` if the driver reported the event. Only the driver knows its contexts.
 fn is_of_driver(event: &DeviceEvent) -> bool {
     event.method == TimingMethod::Driver || event.driver_context != 0
 }
 
-/// A recording that is over.
+/// A completed recording.
 #[derive(Debug, Default)]
 pub struct Recording {
-    /// What devices did, as it was told, by frameworks and by the driver; if it was to be kept.
+    /// Device events as frameworks and the driver reported them, if they were kept.
     pub told: Vec<Event>,
-    /// What became of that.
+    /// Device events that remained after merging both sources.
     pub events: Vec<Event>,
-    /// How many kernels the driver told of.
+    /// Number of kernels that the driver reported.
     pub kernels: u64,
-    /// How many things of devices anybody told of, samples of their counters included.
+    /// Number of device events and counter samples that were reported by any source.
     pub told_count: u64,
-    /// What there was no room for.
+    /// Events that exceeded the capacity.
     pub dropped: Dropped,
-    /// How many things of devices there was room for.
+    /// Number of device events and counter samples that were kept.
     pub kept_count: u64,
-    /// Kernels that were told of twice, and not counted alike.
+    /// Number of kernels that two sources reported with different counts.
     pub told_twice: u64,
-    /// Why there is no trace, if there is none.
+    /// Reason why the trace is missing, if it is.
     pub trace_error: Option<String>,
 }
 
-/// A recording and the report of it.
+/// A recording and its report.
 pub struct Recorded {
     pub recording: Recording,
     pub report: TensorReport,
-    /// The report as users see it.
+    /// The report's text output.
     pub text: String,
-    /// From the end of the work to the report.
+    /// Time from the end of the work to the report in seconds.
     pub seconds_to_report: f64,
 }
 
 impl Recorded {
-    /// Whether a note of the report has these words.
+    /// Returns `true` if a note of the report contains `words`.
     pub fn has_note(&self, words: &str) -> bool {
         self.report.header.notes.iter().any(|note| note.contains(words))
     }
 }
 
-/// What is told while the recording is under way.
+/// Events received during the recording.
 #[derive(Default)]
 struct Told {
     keeps: bool,
@@ -118,7 +118,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Hands everything on to a Tensor profiler, and keeps what is told of devices.
+/// Forwards all events to a Tensor profiler and keeps the device events.
 struct Keeper {
     inner: Arc<TensorProfiler>,
     told: Arc<Told>,
@@ -175,7 +175,7 @@ impl Recording {
         if plan.keeps_events {
             let events = lock(&told.events);
             let all = events.iter().map(|event| Event::of(event, cycle));
-            // What was over before is not in the recording either.
+            // Driver events that ended before the recording began are not in the recording either.
             recording.told = all.filter(|event| !event.is_of_driver || event.end >= 0).collect();
             let shown = cycle.device_events.iter().map(|event| Event::of(event, cycle));
             recording.events = shown.collect();
@@ -184,8 +184,8 @@ impl Recording {
     }
 }
 
-/// Records what `work` does, and makes the report of it. `work` is given the profiler, whose
-/// [`step`](mlprof_core::ProfilerExt::step) it calls if the plan has steps.
+/// Records the work of `work` and creates its report. `work` receives the profiler, and calls its
+/// [`step`](mlprof_core::ProfilerExt::step) if the plan has steps.
 pub fn record(
     plan: Plan,
     work: impl FnOnce(&dyn Profiler) -> Result<(), String>,

@@ -1,6 +1,6 @@
-//! Middles of numbers, and numbers in words.
+//! Medians, differences and number formatting.
 
-/// The one in the middle, or the mean of the two; 0 of nothing.
+/// Returns the median, or 0 without numbers.
 pub fn median(numbers: &[f64]) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -12,17 +12,18 @@ pub fn median(numbers: &[f64]) -> f64 {
     }
 }
 
-/// The largest without its sign; 0 of nothing.
+/// Returns the largest absolute value, or 0 without numbers.
 pub fn largest(numbers: &[f64]) -> f64 {
     numbers.iter().fold(0.0, |most, number| number.abs().max(most))
 }
 
-/// How far `one` is from `other`, as a part of `other`; infinite if that is nothing.
+/// Returns the difference of `one` from `other`, relative to `other`. The result is infinite if
+/// `other` is 0.
 pub fn difference(one: f64, other: f64) -> f64 {
     if other == 0.0 { f64::INFINITY } else { (one - other).abs() / other }
 }
 
-/// Nanoseconds in the unit that suits them.
+/// Formats nanoseconds in a suitable unit.
 pub fn time(nanoseconds: f64) -> String {
     match nanoseconds.abs() {
         size if size < 1e3 => format!("{nanoseconds:.0} ns"),
@@ -32,7 +33,7 @@ pub fn time(nanoseconds: f64) -> String {
     }
 }
 
-/// With commas between thousands, as the profilers' notes have them.
+/// Formats a number with thousands separators, as in the profilers' notes.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! The table at the end.
+//! The final table.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use crate::outcome::{Row, Verdict};
 
 const TITLES: [&str; 4] = ["Check", "Measured", "Limit", "Result"];
 
-/// What was measured is broken into lines of at most so many characters.
+/// Maximum line length of the measured values, in characters.
 const WIDEST: usize = 72;
 
-/// All rows under a heading, and how many failed.
+/// Returns all rows under a heading, and the number of failed rows.
 pub fn paint(rows: &[Row]) -> String {
     let cells: Vec<[Vec<String>; 4]> = rows.iter().map(cells).collect();
     let mut widths = TITLES.map(str::len);
@@ -32,7 +32,7 @@ pub fn paint(rows: &[Row]) -> String {
     let failed = rows.iter().filter(|row| row.has_failed()).count();
     let not_run = rows.iter().filter(|row| matches!(row.verdict, Verdict::NotRun(_))).count();
     let good = rows.len() - failed - not_run;
-    // Writing into a string cannot fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(text, "\n{good} ok, {failed} failed, {not_run} not run");
     text
 }
@@ -50,14 +50,14 @@ fn cells(row: &Row) -> [Vec<String>; 4] {
 fn paint_line(text: &mut String, widths: &[usize; 4], parts: [&str; 4]) {
     let mut line = String::new();
     for (part, width) in parts.iter().zip(widths) {
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(line, "{part:<width$}  ");
     }
     text.push_str(line.trim_end());
     text.push('\n');
 }
 
-/// The text in lines that are no wider, as far as its words allow it.
+/// Wraps the text into lines of at most `widest` characters, unless a word is longer.
 fn broken(text: &str, widest: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -1,5 +1,5 @@
-// Callbacks that do nothing: what libtorch itself takes to hand over ops, their inputs and memory.
-// What measurements compare with. Built only with the feature "kineto-oracle".
+// Empty callbacks that measure libtorch's own cost of reporting ops, inputs and memory. They are a
+// baseline for measurements. Built only with the feature "kineto-oracle".
 
 #include <ATen/record_function.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -15,7 +15,7 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction&) noexce
 
 void op_ends(const at::RecordFunction&, at::ObserverContext*) noexcept {}
 
-// As in src/ops/record.cpp: whatever sits in this slot must be a `ProfilerStateBase`.
+// As in src/ops/record.cpp, any object in this slot must be a `ProfilerStateBase`.
 class Listener final : public torch::profiler::impl::ProfilerStateBase {
  public:
   Listener()
@@ -41,7 +41,7 @@ inline c10::DebugInfoKind slot() {
 
 extern "C" {
 
-// The callback's handle; 0 if libtorch fails. Memory is that of the calling thread.
+// Returns the callback's handle, or 0 if libtorch fails. Memory is reported for the calling thread.
 uint64_t mlprof_floor_start(bool inputs, bool memory) noexcept {
   try {
     if (memory) {
@@ -64,7 +64,7 @@ void mlprof_floor_stop(uint64_t callback, bool memory) noexcept {
       c10::ThreadLocalDebugInfo::_pop(slot());
     }
   } catch (...) {
-    // Nobody measures any more.
+    // The error is ignored, because the measurement has ended.
   }
 }
 

@@ -1,5 +1,5 @@
-// Torch's own profiler, driven from C++ as torch.profiler drives it from Python: what the tests and
-// measurements compare with. Built only with the feature "kineto-oracle".
+// Controls torch's own profiler from C++, as torch.profiler does from Python, for comparison in
+// tests and measurements. Built only with the feature "kineto-oracle".
 
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
@@ -31,7 +31,7 @@ ProfilerConfig config_of(bool shapes, bool memory, bool all_threads) {
 }
 
 void enable(const ProfilerConfig& config) {
-  // No scopes are named, as by torch.profiler: all are recorded.
+  // No scopes are selected, so that all are recorded, as in torch.profiler.
   profiler::enableProfiler(config, activities(), {});
 }
 
@@ -49,12 +49,12 @@ struct MlprofKinetoEvent {
   uint64_t start;
   uint64_t nanoseconds;
   int64_t bytes;
-  // For each input its rank, then its dimensions.
+  // The rank of each input, followed by its dimensions.
   const int64_t* shapes;
   size_t shapes_length;
 };
 
-// Whether anybody has a callback that libtorch calls for each op of any thread.
+// Returns true if any callback for the ops of all threads is registered.
 bool mlprof_kineto_has_callbacks() noexcept { return at::hasGlobalCallbacks(); }
 
 bool mlprof_kineto_start(bool shapes, bool memory, bool all_threads) noexcept {
@@ -69,7 +69,7 @@ bool mlprof_kineto_start(bool shapes, bool memory, bool all_threads) noexcept {
   }
 }
 
-// Without the preparation, from which Kineto does not find back when it is refused.
+// Skips the preparation, because Kineto does not recover from a refusal after it.
 bool mlprof_kineto_is_refused() noexcept {
   try {
     enable(config_of(false, false, false));

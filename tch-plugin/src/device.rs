@@ -1,30 +1,29 @@
-//! Devices: moving batches there, and waiting for them.
+//! Moves batches to devices and waits for devices.
 
 use tch::{Cuda, Device, TchError, Tensor};
 
-/// Waits until a CUDA device has done all work that was queued on it; on other devices there is
-/// nothing to wait for, or tch has no way to.
+/// Waits until a CUDA device has completed all queued work. On other devices it returns
+/// immediately, because their work is synchronous or tch cannot wait for it.
 ///
-/// Operations on CUDA are queued, and measured as the time it takes to queue them. With this at the
-/// end of a scope they are measured as the time they take, but device and host then no longer work
-/// at the same time: training becomes slower, and waiting is part of what is measured. So nothing in
-/// this crate waits unless it is asked to.
+/// CUDA operations are queued, and a scope around them measures the time to queue them. With this
+/// call at its end, a scope measures execution time. Waiting slows the training down, because
+/// device and host no longer work concurrently, and the wait is part of the measurement. This crate
+/// therefore does not wait by default.
 ///
 /// # Panics
 ///
-/// As [`Cuda::synchronize`], where the device failed at earlier work.
+/// Panics like [`Cuda::synchronize`] if earlier work on the device failed.
 pub fn synchronize(device: Device) {
     if let Device::Cuda(index) = device {
         Cuda::synchronize(index as i64);
     }
 }
 
-/// A batch that can be moved to a device: tensors, and tuples, vectors and
-/// options of such.
+/// A batch that can be moved to a device. It is implemented for tensors, and for tuples, vectors
+/// and options of them.
 ///
-/// What
 /// [`TrainModule::transfer_batch_to_device`](mlprof_train::TrainModule::transfer_batch_to_device)
-/// usually does:
+/// usually calls it:
 ///
 /// ```
 /// use tch::{Device, Kind, Tensor};
@@ -37,13 +36,13 @@ pub fn synchronize(device: Device) {
 /// # Ok::<(), tch::TchError>(())
 /// ```
 ///
-/// *Cost*: nothing is copied where a tensor is on the device already.
+/// *Cost*: the copy. A tensor that is already on the device is not copied.
 pub trait MoveTo: Sized {
-    /// The same on `device`.
+    /// Returns the batch on `device`.
     ///
     /// # Errors
     ///
-    /// What torch says: a device that does not exist, or has no memory left.
+    /// Returns torch's error, for example if the device does not exist or is out of memory.
     fn move_to(self, device: Device) -> Result<Self, TchError>;
 }
 

@@ -1,15 +1,15 @@
-//! Callbacks of libtorch that do nothing, for measurements that compare with them.
+//! Empty libtorch callbacks, which serve as a baseline in measurements.
 
-/// What libtorch shall hand over to nobody.
+/// The data that libtorch passes to the empty callbacks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Floor {
-    /// Ops come with their inputs.
+    /// Passes the inputs of ops.
     pub shapes: bool,
-    /// Allocations and frees of the thread that starts it.
+    /// Reports allocations and frees of the starting thread.
     pub memory: bool,
 }
 
-/// The callbacks at work, until this is dropped on the thread that started them.
+/// RAII guard of the registered callbacks. Drop it on the thread that started them.
 #[derive(Debug)]
 #[must_use = "libtorch calls only until this is dropped"]
 pub struct Called {
@@ -17,14 +17,15 @@ pub struct Called {
     memory: bool,
 }
 
-// SAFETY: the declarations of floor.cpp.
+// SAFETY: the declarations match floor.cpp. The functions take plain values and no pointers, so
+// they are safe to call.
 unsafe extern "C" {
     safe fn mlprof_floor_start(inputs: bool, memory: bool) -> u64;
     safe fn mlprof_floor_stop(callback: u64, memory: bool);
 }
 
 impl Floor {
-    /// Has libtorch call; `None` if it refuses.
+    /// Registers the callbacks. Returns `None` if libtorch refuses.
     pub fn start(self) -> Option<Called> {
         let Self { shapes, memory } = self;
         let callback = mlprof_floor_start(shapes, memory);

@@ -1,15 +1,14 @@
-//! The factor that keeps gradients of 16-bit numbers from vanishing.
+//! The scale factor that prevents underflow of 16-bit gradients.
 
 use mlprof_train::{Result, SavedState};
 
-/// Multiplies the loss before backward, so that gradients of 16-bit numbers are not too small to
-/// be kept: PyTorch's `GradScaler`, with its defaults. Give it to
+/// Multiplies the loss by a factor before backward, so that small 16-bit gradients do not
+/// underflow. It corresponds to PyTorch's `GradScaler` and has the same defaults. Pass it to
 /// [`TchOptimizer::grad_scaler`](crate::TchOptimizer::grad_scaler).
 ///
-/// Gradients are divided by the factor before anything looks at them: hooks, clipping and
-/// profilers of numbers see the gradients themselves, and the loss that the trainer shows is that
-/// of the training step. A step whose gradients are not finite is left out, and the factor becomes
-/// smaller; after many steps in a row that are not, it becomes larger.
+/// Gradients are divided by the factor before hooks, clipping and numerics profilers read them. The
+/// trainer shows the unscaled loss. A step with non-finite gradients is skipped, and the factor is
+/// reduced. After many consecutive steps with finite gradients, the factor is increased.
 ///
 /// # Examples
 ///
@@ -41,7 +40,8 @@ impl Default for GradScaler {
 }
 
 impl GradScaler {
-    /// A factor of 65,536, halved at each step that is left out and doubled after 2,000 others.
+    /// Creates a scaler with a factor of 65,536. It halves the factor at each skipped step and
+    /// doubles it after 2,000 consecutive other steps.
     pub const fn new() -> Self {
         Self {
             scale: 65_536.0,
@@ -53,29 +53,30 @@ impl GradScaler {
         }
     }
 
-    /// Factor of the first step; 65,536 by default.
+    /// Sets the factor of the first step; 65,536 by default.
     #[must_use]
     pub const fn init_scale(mut self, scale: f64) -> Self {
         self.scale = scale;
         self
     }
 
-    /// Multiplies the factor after [`growth_interval`](Self::growth_interval) steps; 2 by default.
+    /// Sets the multiplier of the factor after [`growth_interval`](Self::growth_interval) steps; 2
+    /// by default.
     #[must_use]
     pub const fn growth_factor(mut self, factor: f64) -> Self {
         self.growth_factor = factor;
         self
     }
 
-    /// Multiplies the factor when a step is left out; 0.5 by default.
+    /// Sets the multiplier of the factor after a skipped step; 0.5 by default.
     #[must_use]
     pub const fn backoff_factor(mut self, factor: f64) -> Self {
         self.backoff_factor = factor;
         self
     }
 
-    /// Number of steps in a row with finite gradients after which the factor grows; 2,000 by
-    /// default.
+    /// Sets the number of consecutive steps with finite gradients after which the factor grows;
+    /// 2,000 by default.
     #[must_use]
     pub const fn growth_interval(mut self, steps: usize) -> Self {
         self.growth_interval = steps;
@@ -87,19 +88,20 @@ impl GradScaler {
         self.scale
     }
 
-    /// Returns the number of steps that were left out.
+    /// Returns the number of skipped steps.
     pub const fn skipped_steps(&self) -> usize {
         self.skipped_steps
     }
 
-    /// Adds its state to that of the optimizer.
+    /// Adds the scaler's state to the optimizer's state.
     pub(crate) fn save(&self, state: &mut SavedState) {
         state.set("scaler/scale", self.scale);
         state.set("scaler/good_steps", self.good_steps);
         state.set("scaler/skipped_steps", self.skipped_steps);
     }
 
-    /// Returns the same scaler with the state of a checkpoint, if that has one.
+    /// Returns a scaler with the state of a checkpoint, or an unchanged one if the checkpoint has
+    /// no scaler state.
     pub(crate) fn loaded(&self, state: &SavedState) -> Result<Self> {
         Ok(Self {
             scale: state.get_option("scaler/scale")?.unwrap_or(self.scale),
@@ -109,7 +111,7 @@ impl GradScaler {
         })
     }
 
-    /// Takes whether the gradients of a step were finite.
+    /// Updates the factor after a step. `are_finite` states if all of its gradients were finite.
     pub(crate) fn update(&mut self, are_finite: bool) {
         if !are_finite {
             self.scale *= self.backoff_factor;

@@ -1,55 +1,55 @@
-//! Torch's own profiler, for tests and measurements that compare with it.
+//! Bindings to torch's own profiler (Kineto), for comparison in tests and measurements.
 
 use std::ffi::{CString, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::NonNull;
 
-/// What Kineto shall record.
+/// Recording options of Kineto.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Kineto {
-    /// The shapes of inputs.
+    /// Records the shapes of inputs.
     pub shapes: bool,
-    /// Allocations and frees.
+    /// Records allocations and frees.
     pub memory: bool,
-    /// The ops of all threads, not only of the one that starts it and those that this one starts.
+    /// Records the ops of all threads. Otherwise, only the starting thread and the threads that it
+    /// starts are recorded.
     pub all_threads: bool,
 }
 
-/// Kineto at work.
+/// A running Kineto recording.
 #[derive(Debug)]
 #[must_use = "it must be stopped"]
 pub struct Running(());
 
-/// What Kineto recorded.
+/// The result of a Kineto recording.
 #[derive(Debug)]
 pub struct Recorded(NonNull<c_void>);
 
-/// An event as Kineto tells of it.
+/// An event that Kineto recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KinetoEvent {
-    /// The op; `[memory]` for an allocation or a free.
+    /// Name of the op, or `[memory]` for an allocation or a free.
     pub name: String,
-    /// `at::RecordScope` as a number: 0 an op, 1 a node of autograd.
+    /// `at::RecordScope` as a number: 0 is an op, 1 is an autograd node.
     pub scope: u8,
-    /// The thread, as libtorch counts threads.
+    /// Thread id in libtorch's numbering.
     pub thread: u64,
-    /// Of a node: the thread of its forward op.
+    /// For an autograd node, the thread id of its forward op.
     pub forward_thread: u64,
-    /// -1: none.
+    /// Autograd sequence number, or -1 if there is none.
     pub sequence: i64,
-    /// Nanoseconds since 1970.
+    /// Start time in nanoseconds since 1970.
     pub start: u64,
-    /// How long it took.
+    /// Duration in nanoseconds.
     pub nanoseconds: u64,
-    /// Of an allocation; negative for a free.
+    /// Allocated bytes; negative for a free.
     pub bytes: i64,
-    /// One per input; empty for what is no tensor.
+    /// Shape of each input; empty for inputs that are not tensors.
     pub shapes: Vec<Vec<i64>>,
 }
 
-/// Whether somebody, a profiler of ours or of others, has a callback that libtorch calls for the
-/// ops of all threads.
+/// Returns `true` if any profiler has registered a libtorch callback for the ops of all threads.
 pub fn has_callbacks() -> bool {
     mlprof_kineto_has_callbacks()
 }
@@ -69,7 +69,7 @@ struct ForeignEvent {
     shapes_length: usize,
 }
 
-// SAFETY: the declarations of kineto.cpp.
+// SAFETY: the declarations match kineto.cpp.
 unsafe extern "C" {
     safe fn mlprof_kineto_has_callbacks() -> bool;
     safe fn mlprof_kineto_start(shapes: bool, memory: bool, all_threads: bool) -> bool;
@@ -85,54 +85,59 @@ unsafe extern "C" {
 }
 
 impl Kineto {
-    /// Starts recording on the calling thread; `None` if torch refuses.
+    /// Starts recording on the calling thread. Returns `None` if torch refuses.
     pub fn start(self) -> Option<Running> {
         mlprof_kineto_start(self.shapes, self.memory, self.all_threads).then_some(Running(()))
     }
 
-    /// Whether torch refuses to start it on the calling thread now. If not, it has begun.
+    /// Returns `true` if torch refuses to start Kineto on the calling thread. Otherwise, the
+    /// recording has started.
     pub fn is_refused() -> bool {
         mlprof_kineto_is_refused()
     }
 }
 
 impl Running {
-    /// Stops recording, on the thread that started it; `None` if torch refuses.
+    /// Stops recording on the thread that started it. Returns `None` if torch refuses.
     pub fn stop(self) -> Option<Recorded> {
         NonNull::new(mlprof_kineto_stop()).map(Recorded)
     }
 }
 
 impl Recorded {
-    /// All events, in Kineto's order.
+    /// Returns all events in Kineto's order.
     pub fn events(&self) -> Vec<KinetoEvent> {
         let mut events = Vec::new();
         let target: *mut Vec<KinetoEvent> = &raw mut events;
-        // SAFETY: the result is alive, and `visit` is called with the pointer to `events` alone.
+        // SAFETY: `self` owns the result, so it is alive. `target` points to `events`, which
+        // outlives the call, and kineto.cpp passes it only to `visit`.
         unsafe { mlprof_kineto_events(self.0.as_ptr(), target.cast(), visit) };
         events
     }
 
-    /// Writes a trace; false if that fails.
+    /// Writes a trace and returns `true` on success.
     pub fn save(&self, path: &Path) -> bool {
         let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-        // SAFETY: the result is alive, and the path ends with a 0.
+        // SAFETY: `self` owns the result, so it is alive. The path is a NUL-terminated string that
+        // outlives the call.
         unsafe { mlprof_kineto_save(self.0.as_ptr(), path.as_ptr()) }
     }
 }
 
 impl Drop for Recorded {
     fn drop(&mut self) {
-        // SAFETY: made by `mlprof_kineto_stop`, and not freed before.
+        // SAFETY: the pointer comes from `mlprof_kineto_stop`. Only this destructor frees it, so it
+        // is freed once.
         unsafe { mlprof_kineto_free(self.0.as_ptr()) };
     }
 }
 
 /// # Safety
 ///
-/// `target` is a `Vec<KinetoEvent>`, and the event is good during the call.
+/// `target` points to a `Vec<KinetoEvent>` with no other references to it. `event` and the memory
+/// that it refers to are valid during the call.
 unsafe extern "C" fn visit(target: *mut c_void, event: *const ForeignEvent) {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller guarantees that both pointers are valid during the call.
     let (events, event, name, shapes) = unsafe {
         let event = &*event;
         let name = std::slice::from_raw_parts(event.name, event.name_length);
@@ -155,7 +160,7 @@ unsafe extern "C" fn visit(target: *mut c_void, event: *const ForeignEvent) {
     });
 }
 
-/// Shapes out of ranks, each followed by its dimensions.
+/// Splits a flat list into shapes. Each shape is stored as its rank followed by its dimensions.
 fn split(mut words: &[i64]) -> Vec<Vec<i64>> {
     let mut shapes = Vec::new();
     while let Some((rank, rest)) = words.split_first() {

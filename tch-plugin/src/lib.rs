@@ -1,5 +1,5 @@
-//! mlprof for [tch](https://docs.rs/tch): a training loop that says where its time went, and hooks
-//! for loops of one's own.
+//! mlprof for [tch](https://docs.rs/tch): a profiled training loop, and profiling for hand-written
+//! training loops.
 //!
 //! ```
 //! use tch::nn::{self, Module};
@@ -44,7 +44,7 @@
 //!         Ok(())
 //!     }
 //!
-//!     // All that follows may be left out.
+//!     // The remaining methods are optional.
 //!     fn transfer_batch_to_device(
 //!         &mut self,
 //!         batch: Self::Batch,
@@ -67,10 +67,10 @@
 //!     }
 //! }
 //!
-//! tch::manual_seed(42); // the weights of a net are random, too
+//! tch::manual_seed(42); // the initial weights are random
 //! let mut net = Net::new(Device::cuda_if_available());
 //! let inputs = Tensor::rand([300, 4], FLOAT_CPU);
-//! let classes = inputs.narrow(1, 0, 3).argmax(1, false); // the largest of the first three
+//! let classes = inputs.narrow(1, 0, 3).argmax(1, false); // index of the largest of the first three inputs
 //! let train = TensorLoader::new(inputs, classes, 20)?.shuffled();
 //!
 //! let mut trainer = Trainer::new().max_epochs(20).seed(42).profiler("simple");
@@ -80,49 +80,58 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The report has a row for everything that the trainer does (see [`mlprof_train`]), one
-//! for each forward of a layer that is [`profiled`](ProfileLayerExt), and one for whatever else the
-//! program opens with [`profile!`](mlprof_core::profile!) or `#[profiled]`.
+//! The report has a row for each of these:
 //!
-//! | to | use |
+//! - every part of the trainer (see [`mlprof_train`])
+//! - each forward pass of a layer wrapped with [`profile_layer`](ProfileLayerExt)
+//! - every scope that the program opens with [`profile!`](mlprof_core::profile!) or `#[profiled]`
+//!
+//! | task | API |
 //! |---|---|
-//! | train under the trainer | [`TchOptimizer`], [`TensorLoader`] or any other [`DataLoader`](mlprof_train::DataLoader) |
-//! | measure a loop of one's own | [`ProfileOptimizerExt`], [`ProfileBackwardExt`], [`Session`](mlprof_core::Session) |
-//! | see the layers of a model | [`ProfileLayerExt`], [`ProfileLayerTExt`], [`ProfileRnnExt`] |
+//! | train with the trainer | [`TchOptimizer`], [`TensorLoader`] or any other [`DataLoader`](mlprof_train::DataLoader) |
+//! | profile a hand-written loop | [`ProfileOptimizerExt`], [`ProfileBackwardExt`], [`Session`](mlprof_core::Session) |
+//! | show the layers of a model | [`ProfileLayerExt`], [`ProfileLayerTExt`], [`ProfileRnnExt`] |
 //! | move batches to a device | [`MoveTo`] |
-//! | say, for the profiler of numbers, which batch a step has learned from | [`record_batch`] |
-//! | see the ops of a loop that uses nothing of this crate | `use mlprof_tch as _;`, see [`ops`] |
-//! | measure device time on the host | [`TchOptimizer::synchronize`], [`ProfiledOptimizer::synchronize`], [`synchronize`] |
+//! | record a step's batch for the numerics profiler | [`record_batch`] |
+//! | record the ops of a loop that uses no item of this crate | `use mlprof_tch as _;`, see [`ops`] |
+//! | include execution time on the device in host times | [`TchOptimizer::synchronize`], [`ProfiledOptimizer::synchronize`], [`synchronize`] |
 //!
 //! # Errors and panics
 //!
-//! tch has two of most methods: those without `f_` in front of their name panic where torch reports
-//! an error. A trainer ends either way, and the report comes either way; but an error that is
-//! returned from `training_step` (`loss.f_add(…)?`) can be told from a mistake in the program, and
-//! comes back from `fit` with the place where it happened. This crate calls only those with `f_`,
-//! except in [`ProfiledOptimizer`], where it calls what the program would have called, and
-//! [`synchronize`].
+//! Most tch methods exist in two variants. Methods without the prefix `f_` panic if torch reports
+//! an error. The training ends and the report is printed in both cases. However, an error returned
+//! from `training_step` (`loss.f_add(…)?`) is distinguishable from a bug in the program. `fit`
+//! returns it together with the location where it occurred.
+//!
+//! This crate calls only the `f_` variants, with two exceptions: [`ProfiledOptimizer`], which calls
+//! the same methods as the program would, and [`synchronize`].
 //!
 //! # Evaluation
 //!
-//! A trainer's validations, tests and predictions run without gradients, as within [`tch::no_grad`];
-//! code there that needs them wraps itself in [`tch::with_grad`]. tch keeps no mode in a model:
-//! pass `false` for `train` to layers that have it.
+//! A trainer runs validations, tests and predictions without gradients, as inside [`tch::no_grad`].
+//! Code that needs gradients there uses [`tch::with_grad`]. tch models have no training mode: pass
+//! `false` for `train` to layers with this parameter.
 //!
 //! # libtorch
 //!
-//! Works with tch 0.22 to 0.26, each with the libtorch that it asks for (2.9 for 0.22).
+//! Supported versions: tch 0.22 to 0.26, each with the libtorch version that it requires (2.9 for
+//! 0.22).
 //!
 //! # rusttorch
 //!
-//! rusttorch 0.4 is built on tch 0.26 and uses its tensors, so this crate works beside it. Ops are
-//! recorded, forward and backward, [`ProfileBackwardExt`] measures the backward pass of its losses,
-//! and [`saved_weights`] takes the variables of its models. Its layers and optimizers are types of
-//! its own: [`profile!`](mlprof_core::profile!) around `forward` and `try_step` measures them. Give
-//! rusttorch `default-features = false` where it should not download libtorch.
+//! rusttorch 0.4 uses tch 0.26 and its tensors, so this crate works with it:
+//!
+//! - Ops are recorded, forward and backward.
+//! - [`ProfileBackwardExt`] measures the backward pass of its losses.
+//! - [`saved_weights`] accepts the variables of its models.
+//!
+//! Its layers and optimizers are separate types. Measure them with
+//! [`profile!`](mlprof_core::profile!) around `forward` and `try_step`. Use `default-features =
+//! false` for rusttorch if it should not download libtorch.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
+// Messages are printed by `output::say`, because `eprintln!` panics if standard error is full or
+// closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod actions;
@@ -153,26 +162,30 @@ pub use optimizer::TchOptimizer;
 pub use profiled_optimizer::{ProfileBackwardExt, ProfileOptimizerExt, ProfiledOptimizer};
 pub use saved::{load_weights, saved_weights};
 
-/// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their
-/// settings, reports as values.
+/// The core of mlprof: sessions, profilers and their settings, and reports as values. Programs need
+/// no separate dependency on it.
 pub use mlprof_core;
 pub use mlprof_core::{profile, profile_collective, profile_dynamic};
-/// NVIDIA's devices: kernels, copies and counters come by themselves, regions by its functions.
+/// Profiling of NVIDIA devices. Kernels, copies and counters are recorded automatically; regions
+/// are marked with this module's functions.
 #[cfg(feature = "cuda")]
 pub use mlprof_cuda as cuda;
-/// The doors into a training that runs: `MLPROF_LIVE=1`, or [`live::start`]; with the feature `capture` TensorBoard's, too:
-/// `MLPROF_CAPTURE_PORT=6009`, or `live::capture`; with `metrics` Prometheus': `MLPROF_METRICS_PORT=9464`, or `live::metrics`;
-/// with `otlp` OpenTelemetry's: `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318`.
+/// Access to a running training from outside the process:
+///
+/// - `MLPROF_LIVE=1` or [`live::start`] enables the mlprof commands.
+/// - `MLPROF_CAPTURE_PORT=6009` or `live::capture` serves TensorBoard (feature `capture`).
+/// - `MLPROF_METRICS_PORT=9464` or `live::metrics` serves Prometheus (feature `metrics`).
+/// - `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318` exports to OpenTelemetry (feature `otlp`).
 #[cfg(feature = "live")]
 pub use mlprof_live as live;
-/// The training loop.
+/// The training loop of mlprof.
 pub use mlprof_train as train;
 
-/// What a program that profiles its tch code usually needs; [`mlprof_core::prelude`] and
-/// [`mlprof_train::prelude`] are part of it.
+/// The items that most programs need to profile tch code, including [`mlprof_core::prelude`] and
+/// [`mlprof_train::prelude`].
 ///
-/// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl`
-/// block.
+/// `profile!("name")` measures a scope. `#[profiled]` measures a function, a method or all methods
+/// of an `impl` block.
 pub mod prelude {
     pub use crate::{
         GradScaler, MoveTo, ProfileBackwardExt, ProfileLayerExt, ProfileLayerTExt,
@@ -184,7 +197,7 @@ pub mod prelude {
     pub use mlprof_train::prelude::*;
 }
 
-/// The front page's example for candle, of which it says that it is the same with tch.
+/// Runs the tch variant of the README's candle example as a doctest.
 #[cfg(doctest)]
 #[doc = include_str!("front_page.md")]
 struct FrontPage;

@@ -1,15 +1,15 @@
-//! Batches out of tensors.
+//! A loader that splits tensors into batches.
 
 use mlprof_train::{DataLoader, EpochContext, Result};
 use tch::{TchError, Tensor};
 
 use crate::ops::label_input;
 
-/// Gives inputs and targets batch by batch along their first dimension, as `(Tensor, Tensor)`, for
-/// a [`Trainer`](mlprof_train::Trainer). The last batch may be smaller.
+/// Splits inputs and targets into batches along the first dimension and returns them as `(Tensor,
+/// Tensor)` for a [`Trainer`](mlprof_train::Trainer). The last batch may be smaller.
 ///
-/// What [`tch::data::Iter2`] is for one pass over the data; the trainer makes many. Tensors cannot
-/// be cloned, so a `Vec` of batches is no loader.
+/// [`tch::data::Iter2`] does the same for a single pass over the data, but the trainer makes many
+/// passes. A `Vec` of batches cannot be a loader, because tensors cannot be cloned.
 ///
 /// ```
 /// use tch::{Kind, Tensor, kind::FLOAT_CPU};
@@ -30,11 +30,12 @@ pub struct TensorLoader {
 }
 
 impl TensorLoader {
-    /// All items in their order.
+    /// Creates a loader that returns all items in their order.
     ///
     /// # Errors
     ///
-    /// [`TchError::Shape`] if there are not as many inputs as targets, or `batch_size` is 0.
+    /// Returns [`TchError::Shape`] if the number of inputs differs from the number of targets, or
+    /// if `batch_size` is 0.
     pub fn new(inputs: Tensor, targets: Tensor, batch_size: usize) -> Result<Self, TchError> {
         let (input_shape, target_shape) = (inputs.size(), targets.size());
         let refused = |what: &str| {
@@ -54,24 +55,24 @@ impl TensorLoader {
         Ok(Self { inputs, targets, items, batch_size, shuffles: false })
     }
 
-    /// In an order that differs from epoch to epoch, and that the trainer's seed repeats; torch's
-    /// random numbers are not touched.
+    /// Shuffles the items differently in each epoch. The order depends on the trainer's seed and
+    /// does not use torch's random numbers.
     ///
-    /// Of several processes each is then given its share, in equal numbers of batches of the same
-    /// sizes: where items do not divide evenly, a few are given to two. Without this all items are
-    /// given to every process.
+    /// With several processes, each process receives a share with the same number of batches of the
+    /// same sizes. If the items do not divide evenly, a few items are used by two processes.
+    /// Without this setting, every process receives all items.
     #[must_use]
     pub fn shuffled(mut self) -> Self {
         self.shuffles = true;
         self
     }
 
-    /// How many batches there are, for one process.
+    /// Returns the number of batches per process.
     pub fn len(&self) -> usize {
         self.items.div_ceil(self.batch_size)
     }
 
-    /// Whether there is no batch at all.
+    /// Returns `true` if the loader has no batches.
     pub fn is_empty(&self) -> bool {
         self.items == 0
     }
@@ -81,7 +82,8 @@ impl TensorLoader {
         if !self.shuffles {
             return order;
         }
-        // Through the generator once, so that seed 1 in epoch 2 is not seed 2 in epoch 1.
+        // The seed passes through the generator first. Otherwise, seed 1 in epoch 2 would equal
+        // seed 2 in epoch 1.
         let of_seed = fastrand::Rng::with_seed(context.seed).u64(..);
         let of_epoch = of_seed.wrapping_add(context.epoch as u64);
         fastrand::Rng::with_seed(of_epoch).shuffle(&mut order);
@@ -128,7 +130,7 @@ mod tests {
         TensorLoader::new(inputs, targets, batch_size).expect("equal numbers")
     }
 
-    /// Keeps what it is given.
+    /// A module that records the batches it receives.
     #[derive(Default)]
     struct Keeper(Vec<Vec<i64>>);
 

@@ -1,4 +1,4 @@
-//! The layers of a model as rows of a report.
+//! Reports the layers of a model as rows.
 
 use mlprof_core::names::short_type_name;
 use tch::Tensor;
@@ -7,7 +7,7 @@ use tch::nn::{Module, ModuleT, Path, RNN};
 use crate::numerics;
 
 mlprof_core::layer_wrappers! {
-    /// `layer.profile_layer(path)` for every [`tch::nn::Module`]: each forward is a row
+    /// Adds `layer.profile_layer(path)` to every [`tch::nn::Module`]. Each forward pass is a row
     /// `[module]{type}: {path}` of the active profiler.
     ///
     /// ```
@@ -20,7 +20,7 @@ mlprof_core::layer_wrappers! {
     ///     .add(nn::linear(root / "hidden", 64, 32, Default::default()).profile_layer(root / "hidden"))
     ///     .add_fn(|input| input.relu())
     ///     .add(nn::linear(root / "out", 32, 10, Default::default()).profile_layer("out"))
-    ///     .profile_layer(root); // `[module]Sequential`: the whole of it
+    ///     .profile_layer(root); // `[module]Sequential`: the whole network
     /// # let profiler = std::sync::Arc::new(SimpleProfiler::new());
     /// # let active = activate(profiler.clone());
     /// # let input = tch::Tensor::zeros([1, 64], (tch::Kind::Float, Device::Cpu));
@@ -31,18 +31,19 @@ mlprof_core::layer_wrappers! {
     /// # }
     /// ```
     ///
-    /// *What it measures*: forward alone (backward runs through the whole model at once); on a CPU the
-    /// work, on an accelerator the time to queue it. *Cost* without an active profiler: one relaxed
-    /// load; the name is made once, here.
+    /// *Measured time*: only the forward pass, because backward runs through the whole model at
+    /// once. It is execution time on a CPU and the time to queue the work on an accelerator. *Cost*
+    /// without an active profiler: one relaxed load. The name is created once, in this function.
     ProfileLayerExt for Module;
 
-    /// `layer.profile_layer_t(path)` for every [`tch::nn::ModuleT`]: layers that differ between
-    /// training and evaluation, such as [`BatchNorm`](tch::nn::BatchNorm). As [`ProfileLayerExt`].
+    /// Adds `layer.profile_layer_t(path)` to every [`tch::nn::ModuleT`], a layer that behaves
+    /// differently during training, such as [`BatchNorm`](tch::nn::BatchNorm). It measures like
+    /// [`ProfileLayerExt`].
     ProfileLayerTExt for ModuleT;
 
-    /// `layer.profile_layer(path)` for every [`tch::nn::RNN`]: [`LSTM`](tch::nn::LSTM) and
-    /// [`GRU`](tch::nn::GRU), which are no [`Module`]s. As [`ProfileLayerExt`]; each `seq`,
-    /// `seq_init` and `step` is a forward.
+    /// Adds `layer.profile_layer(path)` to every [`tch::nn::RNN`]. [`LSTM`](tch::nn::LSTM) and
+    /// [`GRU`](tch::nn::GRU) do not implement [`Module`]. It measures like [`ProfileLayerExt`];
+    /// each call of `seq`, `seq_init` or `step` counts as a forward pass.
     ///
     /// ```
     /// use tch::nn::{self, RNN};
@@ -57,9 +58,9 @@ mlprof_core::layer_wrappers! {
     /// ```
     ProfileRnnExt for RNN;
 
-    /// A layer whose forwards the active profiler measures. It is a [`Module`] or an [`RNN`] if the
-    /// layer is one; the layer itself is reached through it. A forward that is neither's is measured by
-    /// [`measure`](Self::measure):
+    /// A layer whose forward passes are measured by the active profiler. It implements [`Module`]
+    /// or [`RNN`] if the wrapped layer does, and dereferences to that layer.
+    /// [`measure`](Self::measure) measures forward methods with other signatures:
     ///
     /// ```
     /// use tch::{Tensor, kind::FLOAT_CPU};
@@ -87,8 +88,8 @@ impl ModulePath for Path<'_> {
 }
 
 impl<M> ProfiledLayer<M> {
-    /// As [`measure`](Self::measure), of a forward that makes one tensor of another: whose numbers
-    /// [`NumericsProfiler`](mlprof_core::NumericsProfiler) looks at then.
+    /// Measures a forward pass like [`measure`](Self::measure), for a forward that maps one tensor
+    /// to another. [`NumericsProfiler`](mlprof_core::NumericsProfiler) observes these tensors.
     #[inline]
     pub fn measure_output(&self, input: &Tensor, forward: impl FnOnce(&M) -> Tensor) -> Tensor {
         let output = self.measure(forward);
@@ -138,7 +139,7 @@ impl<M: ModuleT> ModuleT for ProfiledLayerT<M> {
     }
 }
 
-/// The name that the documentation of tch uses: `Conv2D` for what is a `Conv<[i64; 2]>` underneath.
+/// Returns the type name used in tch's documentation, such as `Conv2D` for `Conv<[i64; 2]>`.
 fn type_name<M>() -> String {
     let short = short_type_name::<M>();
     let dimensions = std::any::type_name::<M>()

@@ -12,41 +12,41 @@ use crate::grad_scaler::GradScaler;
 use crate::saved::{optimizer, random};
 use crate::{numerics, ops};
 
-/// So that gradients of norm 0 are not divided by 0; the same number as in PyTorch.
+/// Prevents a division by zero for gradients of norm 0. PyTorch uses the same value.
 const CLIPPING_EPSILON: f64 = 1e-6;
 
-/// An optimizer of tch for a [`Trainer`](mlprof_train::Trainer).
+/// A tch optimizer for a [`Trainer`](mlprof_train::Trainer).
 ///
-/// Made of the same [configurations](tch::nn::OptimizerConfig) as [`tch::nn::Optimizer`], and the
-/// same underneath: `nn::Adam::default().build(&vs, 1e-3)?` becomes
-/// `TchOptimizer::new(nn::Adam::default(), &vs, 1e-3)?`. The difference is that `nn::Optimizer`
-/// panics where torch reports an error; here every error is a value, so that the trainer can say
-/// where in the run it happened.
+/// It accepts the same [configurations](tch::nn::OptimizerConfig) as [`tch::nn::Optimizer`] and
+/// uses the same implementation. `nn::Adam::default().build(&vs, 1e-3)?` becomes
+/// `TchOptimizer::new(nn::Adam::default(), &vs, 1e-3)?`. `nn::Optimizer` panics if torch reports an
+/// error. This type returns errors instead, so that the trainer can report where in the run an
+/// error occurred.
 ///
-/// Variables that are added to the store later are trained, too.
+/// Variables that are added to the store later are trained as well.
 ///
-/// On an accelerator the trainer's rows show the time to queue the work, unless
-/// [`synchronize(true)`](Self::synchronize) is asked for.
+/// On an accelerator, the trainer's rows show the time to queue the work, unless
+/// [`synchronize(true)`](Self::synchronize) is set.
 pub struct TchOptimizer {
     optimizer: COptimizer,
     variables: Arc<Mutex<Variables>>,
-    /// How many of the variables the optimizer has been told of.
+    /// Number of variables that were passed to the optimizer.
     known: usize,
     learning_rate: f64,
     synchronizes: bool,
     scaler: Option<Scaling>,
 }
 
-/// The gradient scaler of an optimizer while it is used.
+/// State of the gradient scaler, if it is used.
 struct Scaling {
     scaler: GradScaler,
-    /// Whether all gradients are finite, as a tensor on their device, once they are divided by the
-    /// factor.
+    /// Device tensor that is non-zero if all gradients are finite. Set after the gradients were
+    /// divided by the factor.
     are_finite: Option<Tensor>,
 }
 
 impl TchOptimizer {
-    /// Trains the variables of `store`.
+    /// Creates an optimizer for the variables of `store`.
     ///
     /// ```
     /// use tch::{Device, nn};
@@ -62,7 +62,7 @@ impl TchOptimizer {
     ///
     /// # Errors
     ///
-    /// What torch says of the configuration, such as a negative learning rate.
+    /// Returns torch's error for the configuration, such as a negative learning rate.
     pub fn new(
         config: impl OptimizerConfig,
         store: &VarStore,
@@ -83,34 +83,34 @@ impl TchOptimizer {
         Ok(optimizer)
     }
 
-    /// Whether backward and step each wait until a CUDA device has done its work, so that their
-    /// rows show how long it takes; false by default. See [`synchronize`] for what it costs.
+    /// Makes backward and step wait for the CUDA device, so that their rows show execution time;
+    /// disabled by default. See [`synchronize`] for the cost.
     #[must_use]
     pub fn synchronize(mut self, waits: bool) -> Self {
         self.synchronizes = waits;
         self
     }
 
-    /// Scales the loss before backward, for networks that compute with 16-bit floats, as by
-    /// [`tch::autocast`]. Steps whose gradients are not finite are left out; whether they are is
-    /// read from the device at each step.
+    /// Scales the loss before backward, for networks that use 16-bit floats, as with
+    /// [`tch::autocast`]. Steps with non-finite gradients are skipped. This check reads a value
+    /// from the device in each step.
     #[must_use]
     pub fn grad_scaler(mut self, scaler: GradScaler) -> Self {
         self.scaler = Some(Scaling { scaler, are_finite: None });
         self
     }
 
-    /// Returns the gradient scaler as it is now, if there is one.
+    /// Returns the gradient scaler with its current state, if there is one.
     pub fn scaler(&self) -> Option<&GradScaler> {
         self.scaler.as_ref().map(|scaling| &scaling.scaler)
     }
 
-    /// The optimizer itself, for settings such as the weight decay of one group.
+    /// Returns the underlying optimizer, for settings such as the weight decay of one group.
     pub fn inner_mut(&mut self) -> &mut COptimizer {
         &mut self.optimizer
     }
 
-    /// All trainable variables. They share their data with those of the store.
+    /// Returns all trainable variables. They share their data with the variables of the store.
     pub fn variables(&self) -> Vec<Tensor> {
         self.lock()
             .trainable_variables
@@ -120,7 +120,8 @@ impl TchOptimizer {
     }
 
     fn lock(&self) -> MutexGuard<'_, Variables> {
-        // A panic elsewhere while variables were added leaves a list that is whole.
+        // The list stays consistent if a thread panics while it adds variables, so poisoning is
+        // ignored.
         self.variables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -134,7 +135,7 @@ impl TchOptimizer {
         Ok(())
     }
 
-    /// All gradients that there are.
+    /// Returns all defined gradients.
     fn gradients(&self) -> Result<Vec<Tensor>, TchError> {
         let variables = self.lock();
         let gradients =
@@ -144,7 +145,7 @@ impl TchOptimizer {
         gradients.filter(|gradient| !is_missing(gradient)).collect()
     }
 
-    /// Divides the gradients by the scaler's factor, unless that is done.
+    /// Divides the gradients by the scaler's factor, unless this was done already.
     fn unscale(&mut self) -> Result<(), TchError> {
         let Some(Scaling { scaler, are_finite: None }) = &self.scaler else { return Ok(()) };
         let factor = 1.0 / scaler.scale();
@@ -164,7 +165,7 @@ impl TchOptimizer {
         Ok(())
     }
 
-    /// Returns whether the scaler has the step done, and forgets what it knows of the gradients.
+    /// Returns `true` if the scaler allows the step, and resets its record of the gradients.
     fn takes_step(&mut self) -> Result<bool, TchError> {
         self.unscale()?;
         let Some(scaling) = &mut self.scaler else { return Ok(true) };
@@ -174,7 +175,7 @@ impl TchOptimizer {
         Ok(are_finite)
     }
 
-    /// Tells a profiler that records memory where variables and gradients are.
+    /// Labels the memory of variables and gradients for a profiler that records memory.
     fn label_memory(&self) {
         ops::label_variables(self.lock().trainable_variables.iter().map(|one| &one.tensor));
     }
@@ -229,7 +230,8 @@ impl TrainOptimizer for TchOptimizer {
         Ok(())
     }
 
-    /// As PyTorch's `clip_grad_norm_`: the norm never leaves its device, so nothing waits for it.
+    /// Clips like PyTorch's `clip_grad_norm_`. The norm stays on its device, so clipping does not
+    /// wait for the device.
     fn clip_gradients(&mut self, max_norm: f64) -> Result<()> {
         self.unscale()?;
         self.label_memory();
@@ -248,7 +250,7 @@ impl TrainOptimizer for TchOptimizer {
         Ok(())
     }
 
-    /// As PyTorch's `clip_grad_value_`.
+    /// Clips like PyTorch's `clip_grad_value_`.
     fn clip_gradients_by_value(&mut self, max_value: f64) -> Result<()> {
         self.unscale()?;
         self.label_memory();
@@ -263,7 +265,8 @@ impl TrainOptimizer for TchOptimizer {
         Ok(self.unscale()?)
     }
 
-    /// Within `tch::no_grad`. What needs gradients in an evaluation asks for them by `tch::with_grad`.
+    /// Runs `evaluation` inside `tch::no_grad`. Code that needs gradients there uses
+    /// `tch::with_grad`.
     fn without_gradients<T>(evaluation: impl FnOnce() -> T) -> T {
         let _no_grad = no_grad_guard();
         evaluation()
@@ -309,7 +312,7 @@ impl TrainOptimizer for TchOptimizer {
         if let (Some(own), Some(scaler)) = (&mut self.scaler, scaler) {
             own.scaler = scaler;
         }
-        // Of the groups, the rates of which may differ, only the first one is told.
+        // The learning rates of the groups may differ. Only the first one is reported.
         self.learning_rate = state.get_option("lr/0")?.unwrap_or(self.learning_rate);
         Ok(())
     }
@@ -322,12 +325,12 @@ impl TrainOptimizer for TchOptimizer {
         random::load(&numerics::named(&self.lock()), state)
     }
 
-    /// The rate that was set last for all variables.
+    /// Returns the learning rate that was last set for all variables.
     fn learning_rate(&self) -> f64 {
         self.learning_rate
     }
 
-    /// Sets it for all groups of variables.
+    /// Sets the learning rate of all groups of variables.
     fn set_learning_rate(&mut self, learning_rate: f64) -> Result<()> {
         self.optimizer.set_learning_rate(learning_rate)?;
         self.learning_rate = learning_rate;

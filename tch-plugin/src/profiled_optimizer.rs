@@ -1,4 +1,4 @@
-//! For loops of one's own: the optimizer and backward, measured by the active profiler.
+//! Optimizer and backward profiling in hand-written loops.
 
 use std::ops::{Deref, DerefMut};
 
@@ -12,9 +12,9 @@ use crate::actions::{
 use crate::device::synchronize;
 use crate::{numerics, ops};
 
-/// A [`tch::nn::Optimizer`] whose work is measured by the [active](mlprof_core::activate)
-/// profiler. Methods have their usual names and do what they did; whatever is not here is that of
-/// the optimizer inside.
+/// A [`tch::nn::Optimizer`] that is measured by the [active](mlprof_core::activate) profiler. Its
+/// methods have the same names and behaviour as tch's. Other methods are reached by dereferencing
+/// to the wrapped optimizer.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -43,11 +43,12 @@ use crate::{numerics, ops};
 /// # Ok::<(), tch::TchError>(())
 /// ```
 ///
-/// *What it measures*: on a CPU the work; on an accelerator the time to queue it, unless
-/// [`synchronize(true)`](Self::synchronize) is asked for. *Cost* without an active profiler: one
+/// *Measured time*: execution time on a CPU. On an accelerator, it is the time to queue the work
+/// unless [`synchronize(true)`](Self::synchronize) is set. *Cost* without an active profiler: one
 /// relaxed load per row.
 ///
-/// Like tch's own, these methods panic where torch reports an error; [`TchOptimizer`] does not.
+/// Like tch's own methods, these methods panic if torch reports an error. [`TchOptimizer`] returns
+/// errors instead.
 ///
 /// [`TchOptimizer`]: crate::TchOptimizer
 #[derive(Debug)]
@@ -57,26 +58,26 @@ pub struct ProfiledOptimizer {
 }
 
 impl ProfiledOptimizer {
-    /// Whether backward and step each wait until a CUDA device has done its work, so that their
-    /// rows show how long it takes; false by default. See [`synchronize`] for what it costs.
+    /// Makes backward and step wait for the CUDA device, so that their rows show execution time;
+    /// disabled by default. See [`synchronize`] for the cost.
     #[must_use]
     pub fn synchronize(mut self, waits: bool) -> Self {
         self.synchronizes = waits;
         self
     }
 
-    /// The optimizer, no longer measured.
+    /// Returns the wrapped optimizer, which is then no longer measured.
     pub fn into_inner(self) -> Optimizer {
         self.optimizer
     }
 
-    /// Forgets all gradients, as `optimizer_zero_grad`.
+    /// Clears all gradients, measured as `optimizer_zero_grad`.
     pub fn zero_grad(&mut self) {
         let _scope = profile!(OPTIMIZER_ZERO_GRAD);
         self.optimizer.zero_grad();
     }
 
-    /// Moves the variables along their gradients, as `Optimizer.step`.
+    /// Updates the variables, measured as `Optimizer.step`.
     pub fn step(&mut self) {
         let _scope = profile!(OPTIMIZER_UPDATE);
         let is_wanted = mlprof_core::hook::interest().contains(Interest::MEMORY);
@@ -98,26 +99,28 @@ impl ProfiledOptimizer {
         }
     }
 
-    /// Clips every element of every gradient, as `configure_gradient_clipping`.
+    /// Clips every element of every gradient, measured as `configure_gradient_clipping`.
     pub fn clip_grad_value(&self, max: f64) {
         let _scope = profile!(CONFIGURE_GRADIENT_CLIPPING);
         self.optimizer.clip_grad_value(max);
     }
 
-    /// Scales all gradients together to a norm of at most `max`, as `configure_gradient_clipping`.
+    /// Scales all gradients together to a norm of at most `max`, measured as
+    /// `configure_gradient_clipping`.
     pub fn clip_grad_norm(&self, max: f64) {
         let _scope = profile!(CONFIGURE_GRADIENT_CLIPPING);
         self.optimizer.clip_grad_norm(max);
     }
 
-    /// Forgets gradients, makes new ones and applies them; three rows.
+    /// Clears the gradients, runs backward and updates the variables, measured as three rows.
     pub fn backward_step(&mut self, loss: &Tensor) {
         self.zero_grad();
         self.backward(loss);
         self.step();
     }
 
-    /// [`backward_step`](Self::backward_step) with every element of every gradient clipped.
+    /// Performs [`backward_step`](Self::backward_step) and clips every element of every gradient
+    /// before the update.
     pub fn backward_step_clip(&mut self, loss: &Tensor, max: f64) {
         self.zero_grad();
         self.backward(loss);
@@ -125,7 +128,8 @@ impl ProfiledOptimizer {
         self.step();
     }
 
-    /// [`backward_step`](Self::backward_step) with gradients scaled to a norm of at most `max`.
+    /// Performs [`backward_step`](Self::backward_step) and scales the gradients to a norm of at
+    /// most `max` before the update.
     pub fn backward_step_clip_norm(&mut self, loss: &Tensor, max: f64) {
         self.zero_grad();
         self.backward(loss);
@@ -161,7 +165,7 @@ impl DerefMut for ProfiledOptimizer {
     }
 }
 
-/// Keeps other crates from implementing the extension traits.
+/// Prevents other crates from implementing the extension traits.
 mod sealed {
     pub trait Optimizer {}
     impl Optimizer for tch::nn::Optimizer {}
@@ -169,9 +173,9 @@ mod sealed {
     impl Backward for tch::Tensor {}
 }
 
-/// `optimizer.profile_optimizer()` for [`tch::nn::Optimizer`].
+/// Adds `optimizer.profile_optimizer()` to [`tch::nn::Optimizer`].
 pub trait ProfileOptimizerExt: sealed::Optimizer {
-    /// The same optimizer, measured by the active profiler. See [`ProfiledOptimizer`].
+    /// Wraps the optimizer, so that the active profiler measures it. See [`ProfiledOptimizer`].
     fn profile_optimizer(self) -> ProfiledOptimizer;
 }
 
@@ -182,23 +186,23 @@ impl ProfileOptimizerExt for Optimizer {
     }
 }
 
-/// `loss.profile_backward()`: backward as an action of its own.
+/// Measures the backward pass as a separate action: `loss.profile_backward()`.
 ///
-/// *What it measures*: on a CPU the work; on an accelerator the time to queue it
-/// ([`synchronize`] waits for the work). *Cost* without an active profiler: one relaxed load.
+/// *Measured time*: execution time on a CPU. On an accelerator, it is the time to queue the work;
+/// [`synchronize`] waits for the work. *Cost* without an active profiler: one relaxed load.
 pub trait ProfileBackwardExt: sealed::Backward {
-    /// [`Tensor::backward`], measured as `backward` by the active profiler.
+    /// Calls [`Tensor::backward`] and measures it as `backward` with the active profiler.
     ///
     /// # Panics
     ///
-    /// As [`Tensor::backward`], where torch reports an error.
+    /// Panics like [`Tensor::backward`] if torch reports an error.
     fn profile_backward(&self);
 
-    /// [`profile_backward`](Self::profile_backward) with errors as values.
+    /// Runs [`profile_backward`](Self::profile_backward) and returns errors instead of panicking.
     ///
     /// # Errors
     ///
-    /// What torch says, such as a loss of more than one element.
+    /// Returns torch's error, for example for a loss with more than one element.
     fn f_profile_backward(&self) -> Result<(), TchError>;
 }
 

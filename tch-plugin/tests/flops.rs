@@ -1,4 +1,4 @@
-//! Floating-point operations of layers, as torch runs them, against those counted by hand.
+//! Compares the floating-point operations of layers, as torch runs them, with manual counts.
 
 mod turn;
 
@@ -11,7 +11,7 @@ use tch::nn::{self, ConvTransposeConfig, Module, RNN, RNNConfig, VarStore};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
 use turn::turn;
 
-/// Operations of one forward and one backward pass: those of all rows, and those of the only module.
+/// Operation counts of one forward and one backward pass: over all rows, and of the only module.
 struct Counted {
     report: TensorReport,
     forward: u64,
@@ -19,13 +19,13 @@ struct Counted {
 }
 
 impl Counted {
-    /// Rows of ops that count themselves, with how often they ran.
+    /// Returns the rows of ops with operation counts, and their numbers of calls.
     fn ops(&self) -> Vec<(&str, u64, u64)> {
         let rows = self.report.key_averages.rows.iter().filter(|row| row.flops > 0);
         rows.map(|row: &KeyAverage| (row.name.as_str(), row.calls, row.flops)).collect()
     }
 
-    /// No operation may be counted in two rows, nor be missing in the module.
+    /// Asserts that every operation is counted in exactly one row and in the module.
     fn is(&self, forward: u64, backward: u64, case: &str) {
         let all: u64 = self.ops().iter().map(|(_, _, flops)| flops).sum();
         let found = (self.forward, self.backward, all);
@@ -47,11 +47,12 @@ fn count(work: impl FnOnce() -> Tensor) -> Counted {
     Counted { report, forward, backward }
 }
 
-/// Each place of the input is multiplied with each weight of its group, wherever the products go: stride,
-/// padding and the output's padding change nothing, and a weight is `[in, out / groups, …]`.
+/// Each input element is multiplied with each weight of its group, independently of the output
+/// position. Stride, padding and output padding therefore do not change the count. The weight has
+/// the shape `[in, out / groups, …]`.
 #[test]
 fn transposed_convolutions_multiply_each_place_of_their_input() {
-    // stride, padding, output padding, dilation, groups
+    // The columns are stride, padding, output padding, dilation and groups.
     let cases = [
         (1, 0, 0, 1, 1),
         (2, 0, 0, 1, 1),
@@ -83,7 +84,7 @@ fn transposed_convolutions_multiply_each_place_of_their_input() {
         let counted = count(|| layer.forward(&images));
         let weights = inputs * (outputs / groups.cast_unsigned()) * kernel * kernel;
         let forward = 2 * batch * height * width * weights;
-        // The gradient of the input, and that of the weights.
+        // Backward computes the gradients of the input and of the weights.
         counted.is(forward, 2 * forward, &format!("{config:?}"));
     }
 }
@@ -93,15 +94,16 @@ const BATCH: u64 = 4;
 const INPUTS: u64 = 10;
 const HIDDEN: u64 = 16;
 
-/// In each step each row of the batch is multiplied with the weights for the input, and with those for
-/// the state before.
+/// Returns the operations of a recurrent layer. In each step, each row of the batch is multiplied
+/// with the input weights and with the weights of the previous state.
 fn recurrent(gates: u64, layers: u64, directions: u64) -> u64 {
     let layer = |inputs: u64| 2 * STEPS * BATCH * directions * gates * HIDDEN * (inputs + HIDDEN);
     layer(INPUTS) + (1..layers).map(|_| layer(directions * HIDDEN)).sum::<u64>()
 }
 
-/// oneDNN has LSTMs of single precision as one op; all else is put together of products, one for the
-/// inputs of all steps and one for the state of each. The first state has no gradient then.
+/// oneDNN runs a single-precision LSTM as one op. Other recurrent layers consist of matrix
+/// products: one for the inputs of all steps and one for the state of each step. The initial state
+/// has no gradient then.
 #[test]
 fn recurrent_layers_count_each_product_once() {
     for (layers, is_bidirectional) in [(1, false), (2, false), (1, true), (2, true)] {

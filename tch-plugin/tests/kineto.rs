@@ -1,4 +1,4 @@
-//! What is recorded, beside what torch's own profiler records of the same steps.
+//! Compares recordings with those of torch's own profiler for the same steps.
 
 mod models;
 mod recorded;
@@ -18,7 +18,7 @@ use tch::{CModule, Device, Tensor, TrainableCModule, kind::FLOAT_CPU};
 
 const STEPS: usize = 5;
 
-/// The same steps under both, ours inside.
+/// Runs the same steps under both profilers, with ours inside.
 fn under_both(kineto: Kineto, mut step: impl FnMut()) -> (Recorded, Vec<KinetoEvent>) {
     let running = kineto.start().expect("Kineto starts");
     let profiler = TensorProfiler::new().record_shapes(kineto.shapes);
@@ -31,15 +31,15 @@ fn under_both(kineto: Kineto, mut step: impl FnMut()) -> (Recorded, Vec<KinetoEv
     (ours, theirs)
 }
 
-/// Around each node the engine has a scope, to which Kineto gives the node's numbers afterwards.
+/// The engine's scope around each node. Kineto assigns the node's numbers to it afterwards.
 const ENGINE: &str = "autograd::engine::evaluate_function";
 
-/// What both must agree on, of one op.
+/// Fields of an op that must be equal in both recordings.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Told {
     name: String,
     sequence: i64,
-    /// Of a node the thread of the forward op, else its own.
+    /// For a node the thread id of the forward op, otherwise its own thread id.
     forward_thread: u64,
     shapes: Vec<Vec<i64>>,
 }
@@ -65,7 +65,7 @@ fn their_word(event: &KinetoEvent) -> Told {
     let thread = if event.scope == 1 { event.forward_thread } else { event.thread };
     Told {
         name: event.name.clone(),
-        // To us 0 is none, and the greatest number their 0.
+        // 0 means no sequence number here, and the greatest number stands for Kineto's 0.
         sequence: match event.sequence {
             0 if is_tied => u32::MAX.into(),
             sequence if is_tied => sequence,
@@ -155,7 +155,7 @@ fn functions_of_torch_script_are_seen_as_kineto_sees_them() {
     our_words.sort();
     their_words.sort();
     assert_eq!(our_words, their_words);
-    // Both the call of the method and the running of its graph are scopes of this name.
+    // The method call and the execution of its graph are both scopes with this name.
     assert_eq!(ours.of_name("forward").count(), 4 * STEPS, "{our_words:#?}");
     let inside = |op: &&Op| op.name == "aten::relu" && op.depth > 0;
     assert_eq!(ours.only_ops().filter(inside).count(), 2 * STEPS, "{our_words:#?}");
@@ -190,8 +190,7 @@ fn ops_of_other_threads_are_seen_as_kineto_sees_them() {
     assert_eq!(threads.len(), 4);
 }
 
-/// For every op the bytes that were allocated in it, and less what was freed: itself, and with the
-/// ops inside.
+/// Returns the net bytes allocated in each op: by the op itself, and including the ops inside.
 fn bytes_by_op(
     ops: &[(u64, i64, i64, &str)],
     memory: &[(u64, i64, i64)],
@@ -218,8 +217,8 @@ fn every_op_takes_as_many_bytes_as_kineto_says() {
     for make in [|| digits_cnn(8), || transformer(2, 8)] {
         let mut training = make();
         training.step();
-        // Torch tells of a free only if it was asked to tell of the allocation: here are those of
-        // what the next step frees.
+        // torch reports a free only if it also reported the allocation. This step therefore records
+        // the allocations that the next step frees.
         record(TensorProfiler::new().profile_memory(true), || {
             training.step();
         });
@@ -265,7 +264,8 @@ fn kineto_keeps_its_place_and_ops_go_on() {
     let _turn = turn();
     let mut training = digits_cnn(2);
     training.step();
-    // It is there first: its memory is right, and ours says that it has none.
+    // Kineto starts first. Its memory recording is correct, and our report notes that memory is
+    // missing.
     let running = Kineto { memory: true, ..Kineto::default() }.start().expect("Kineto starts");
     let (profiler, cycles) =
         collecting(TensorProfiler::new().profile_memory(true).without_schedule());
@@ -280,7 +280,8 @@ fn kineto_keeps_its_place_and_ops_go_on() {
     assert_eq!(ours.memory, []);
     assert!(ours.only_ops().count() > 100);
     assert!(theirs.iter().filter(|event| event.name == "[memory]").count() > 50);
-    // We are there first: it refuses, rather than take us for itself. Then it may.
+    // Our recording starts first. Kineto then refuses to start instead of using our thread state,
+    // and it may start afterwards.
     let ours = record(TensorProfiler::new().profile_memory(true), || {
         training.step();
         assert!(Kineto::is_refused());

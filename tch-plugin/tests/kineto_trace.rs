@@ -1,4 +1,4 @@
-//! What our traces say of ops, beside what torch's own traces say of the same ones.
+//! Compares ops in our traces with those in torch's own traces.
 
 mod models;
 mod turn;
@@ -13,7 +13,7 @@ use models::{Training, digits_cnn, numbers, transformer};
 use serde_json::Value;
 use turn::turn;
 
-/// The ops of a trace of one thread, in the order in which they began.
+/// Returns the ops of a single-threaded trace in the order of their starts.
 fn ops(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).expect("a trace");
     let trace: Value = serde_json::from_str(&text).expect("JSON");
@@ -25,7 +25,7 @@ fn ops(path: &Path) -> Vec<Value> {
     ops
 }
 
-/// Our trace and theirs of the same steps.
+/// Returns our trace and torch's trace of the same steps.
 fn traces(mut training: Training, profiler: TensorProfiler) -> (Vec<Value>, Vec<Value>) {
     training.step();
     let directory = tempfile::tempdir().expect("a folder");
@@ -48,7 +48,7 @@ fn traces(mut training: Training, profiler: TensorProfiler) -> (Vec<Value>, Vec<
     (ops(&our_path), ops(&their_path))
 }
 
-/// An argument as torch's traces have it: they show nothing of a list of more than 30 tensors.
+/// Converts an argument to its form in torch's traces, which omit lists of more than 30 tensors.
 fn shown(argument: &Value) -> Value {
     match argument {
         Value::Array(inputs) => inputs.iter().map(without_long_lists).collect(),
@@ -63,8 +63,8 @@ fn without_long_lists(input: &Value) -> Value {
     }
 }
 
-/// Every op has these arguments as torch's own trace has them, and lacks them where that does. How many
-/// have each of them is printed.
+/// Asserts that every op has these arguments exactly if it has them in torch's trace, with equal
+/// values. Prints the number of ops with each argument.
 fn have_the_same(ours: &[Value], theirs: &[Value], keys: &[&str]) {
     let names = |ops: &[Value]| ops.iter().map(|op| op["name"].clone()).collect::<Vec<_>>();
     assert_eq!(names(ours), names(theirs));

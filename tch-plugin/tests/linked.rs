@@ -1,4 +1,4 @@
-//! A program that does no more than being linked with this crate has libtorch's ops.
+//! Checks that linking with this crate is enough to record libtorch's ops.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Allocations as the Tensor profiler records them, and what they are for.
+//! Tests of the allocations that the Tensor profiler records, and of their categories.
 
 mod models;
 mod recorded;
@@ -38,7 +38,7 @@ fn memory_is_recorded_where_it_is_wanted_on_every_thread_that_runs_ops() {
     assert!(record(all(), || drop(square(100))).memory.is_empty());
 }
 
-/// The labels of this category, each memory once.
+/// Returns the labels of this category, one per memory block.
 fn labelled(recorded: &Recorded, category: MemoryCategory) -> BTreeSet<(u64, u64)> {
     let labels = recorded.labels.iter().filter(|label| label.category == category);
     labels.map(|label| (label.address, label.bytes)).collect()
@@ -59,13 +59,14 @@ fn it_is_known_what_memory_is_for() {
     let trainable = training.optimizer.variables();
     let gradients: BTreeSet<_> = trainable.iter().map(|variable| place(&variable.grad())).collect();
     assert_eq!(labelled(&recorded, MemoryCategory::Gradient), gradients);
-    // AdamW keeps two tensors for each variable; scalars may count their steps.
+    // AdamW keeps two tensors per variable. It may also keep scalars that count the steps.
     let kept = labelled(&recorded, MemoryCategory::OptimizerState);
     let kept: u64 = kept.iter().map(|(_, bytes)| bytes).sum();
     let expected: u64 = 2 * trainable.iter().map(bytes).sum::<u64>();
     assert!(kept >= expected && kept < expected + 1000, "{kept} {expected}");
 
-    // From the second step on it keeps nothing new, but what it kept is known.
+    // From the second step on, the optimizer allocates no new state, but its existing state is
+    // known.
     let second = record(all().profile_memory(true), || {
         training.step();
     });
@@ -76,7 +77,8 @@ fn it_is_known_what_memory_is_for() {
     assert_eq!(labelled(&second, MemoryCategory::Parameter), parameters);
 }
 
-/// Bytes of optimizer state over time, of one step that is recorded after `earlier` others.
+/// Returns the bytes of optimizer state over time, in one step recorded after `earlier` other
+/// steps.
 fn state_over_time(earlier: usize, mut step: impl FnMut()) -> Vec<u64> {
     (0..earlier).for_each(|_| step());
     let timelines = Arc::new(Mutex::new(Vec::new()));

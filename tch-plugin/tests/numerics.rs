@@ -1,4 +1,5 @@
-//! What ops return, as the numerics profiler looks at it: which op makes the first number that is not finite.
+//! Tests op outputs in the numerics profiler: it finds the op that produces the first non-finite
+//! value.
 
 mod turn;
 
@@ -12,7 +13,8 @@ use tch::nn::{self, Module, OptimizerConfig, VarStore};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
 use turn::turn;
 
-/// So many steps under a profiler that looks at ops, and records none but those that it must.
+/// Runs `steps` steps under a profiler that observes ops and records only the steps that it must
+/// record.
 fn watched(steps: u64, step: impl FnMut(u64)) -> NumericsReport {
     under(NumericsProfiler::new().every(0).ops(true), steps, step)
 }
@@ -33,7 +35,7 @@ fn first(report: &NumericsReport) -> &RecordedTensor {
     report.first_not_finite.as_ref().unwrap_or_else(|| panic!("nothing in {report:#?}"))
 }
 
-/// Step, role and name.
+/// Returns the step, role and name of a tensor.
 fn place(tensor: &RecordedTensor) -> (u64, &str, &str) {
     (tensor.step, tensor.role.name(), &tensor.name)
 }
@@ -59,7 +61,8 @@ fn a_logarithm_of_0_is_named_with_its_module_step_and_line() {
     assert_eq!(report.first_op_not_finite, None, "it is the first one itself");
     let location = first.location.as_deref().unwrap_or("tch-plugin/tests/numerics.rs:");
     assert!(location.contains("tests/numerics.rs:"), "{location}");
-    // The op and two modules, in each of two steps; multiplying by two made nothing.
+    // The op and two modules are counted in each of two steps. The multiplication by two created no
+    // new non-finite value.
     assert_eq!(report.not_finite, 6, "{report:#?}");
 }
 
@@ -123,7 +126,7 @@ fn without_ops_the_next_step_names_the_op() {
     let op = report.first_op_not_finite.as_ref().expect("the step after it");
     assert_eq!(place(op), (2, "op_output", "[module]Func: logarithm > aten::log"));
     assert_eq!(report.recorded_steps, 1);
-    // That of step 3 is not looked at.
+    // The op of step 3 is not observed.
     let ops: Vec<&TensorRow> = report.tensors.iter().filter(|row| row.role.is_of_op()).collect();
     assert!(ops.iter().all(|row| row.tensors == 1), "{ops:#?}");
     assert_eq!(run(2).first_op_not_finite, None, "there is no step after it");
@@ -157,7 +160,7 @@ fn infinities_that_are_meant_are_none_and_what_they_make_is() {
     };
     let report = watched(2, |_| attend([true, false, false, true]));
     assert_eq!((report.first_not_finite, report.not_finite), (None, 0));
-    // Of a row that is masked as a whole.
+    // The NaN comes from a row that is fully masked.
     let report = watched(2, |_| attend([true, true, false, false]));
     assert_eq!(place(first(&report)), (0, "op_output", "aten::_softmax"));
 }
@@ -173,7 +176,7 @@ fn what_is_changed_in_place_is_known_as_it_was() {
     let named = first(&report);
     assert_eq!(place(named), (0, "op_output", "aten::log_"));
     assert_eq!(named.input.expect("is known").maximum, Some(4.0));
-    // NaN that was there before is not made by what writes it again.
+    // An op that copies an existing NaN is not its origin.
     let report = watched(1, |_| {
         let mut tensor = numbers(&[f32::NAN]);
         let _ = tensor.g_add_scalar_(1.0);
@@ -185,7 +188,7 @@ fn what_is_changed_in_place_is_known_as_it_was() {
 fn a_cast_to_16_bits_is_named_whatever_was_in_the_memory_it_fills() {
     let _turn = turn();
     let report = watched(1, |_| {
-        // What is freed has NaN in it, and the next one of that size takes its place.
+        // The freed tensor contains NaN, and the next tensor of that size reuses its memory.
         drop(Tensor::full([64], f64::NAN, (Kind::Half, Device::Cpu)));
         let _ = numbers(&[1e5; 64]).to_kind(Kind::Half);
     });

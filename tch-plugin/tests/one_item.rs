@@ -1,4 +1,4 @@
-//! As `linked.rs`, for a program that uses one trait of this crate.
+//! Checks the same as `linked.rs`, for a program that uses one trait of this crate.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Ops as the Tensor profiler records them: inputs, threads, windows.
+//! Tests the ops that the Tensor profiler records: inputs, threads and recording windows.
 
 mod models;
 mod recorded;
@@ -28,7 +28,7 @@ fn square(side: i64) -> Tensor {
     Tensor::ones([side, side], FLOAT_CPU)
 }
 
-/// The inputs of the only op of this name.
+/// Returns the inputs of the only op with this name.
 fn inputs_of(recorded: &Recorded, name: &str) -> Vec<TensorShape> {
     let mut ops = recorded.of_name(name);
     let op = ops.next().unwrap_or_else(|| panic!("no {name} in {recorded:#?}"));
@@ -87,7 +87,7 @@ fn inputs_come_with_shapes_and_types() {
             numbers(&[2]),
         ]
     );
-    // Only of ops whose work depends on them.
+    // Integer arguments are recorded only for ops whose work depends on them.
     let sum = inputs_of(&recorded, "aten::sum");
     assert_eq!(sum[0], float(&[2, 4, 8, 8]));
     assert!(sum[1..].iter().all(|input| *input == NotATensor), "{sum:?}");
@@ -155,7 +155,7 @@ fn only_the_active_steps_of_each_cycle_are_recorded() {
     let (profiler, cycles) = collecting(profiler);
     let active = activate(profiler.clone());
     for step in 0..14_i64 {
-        // The size says which step it was.
+        // The size identifies the step.
         let _ = square(step + 1).exp();
         profiler.step();
     }
@@ -190,7 +190,7 @@ fn threads_record_side_by_side_and_may_outlive_the_recording() {
                     ones.matmul(&ones).sum(Kind::Float).backward();
                 }
                 end.wait();
-                // The recording is over, or about to be.
+                // The recording has ended or is about to end.
                 for _ in 0..EACH {
                     let _ = square(1).exp();
                 }
@@ -204,7 +204,7 @@ fn threads_record_side_by_side_and_may_outlive_the_recording() {
     }
     let ops = recorded.of_name("aten::mm").map(|op| op.thread);
     assert_eq!(ops.collect::<BTreeSet<_>>().len(), THREADS);
-    // Forward once, backward twice.
+    // The op runs once in forward and twice in backward.
     assert_eq!(recorded.of_name("aten::mm").count(), THREADS * EACH * 3);
     assert_eq!(recorded.dropped, 0);
 }
@@ -289,7 +289,7 @@ fn the_innermost_of_several_profilers_records() {
     assert!(outer.only_ops().all(|op| op.inputs.is_some()));
 }
 
-/// Panics, or runs an op itself, whenever it is told of one.
+/// A profiler that panics or runs an op while it receives an op.
 struct Awkward {
     panics: bool,
     started: Mutex<Vec<&'static str>>,

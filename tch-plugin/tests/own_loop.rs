@@ -1,4 +1,4 @@
-//! Loops of one's own, measured by the active profiler.
+//! Tests of hand-written loops under the active profiler.
 
 mod common;
 
@@ -10,7 +10,7 @@ use mlprof_tch::prelude::*;
 use tch::nn::{self, Module, ModuleT, OptimizerConfig, RNN};
 use tch::{Device, Tensor, kind::FLOAT_CPU};
 
-/// Runs `work` under an active profiler; how often it saw each of `actions`.
+/// Runs `work` under an active profiler and returns the number of calls of each of `actions`.
 fn measured<const N: usize>(actions: [&str; N], work: impl FnOnce()) -> [u64; N] {
     let profiler = Arc::new(SimpleProfiler::new());
     let active = activate(profiler.clone());
@@ -56,7 +56,7 @@ fn a_profiled_optimizer_moves_weights_to_the_same_bits() {
             optimizer.backward_step(&net.loss(&batches[0]));
             optimizer.backward_step_clip(&net.loss(&batches[1]), 0.01);
             optimizer.backward_step_clip_norm(&net.loss(&batches[2]), 0.01);
-            optimizer.set_lr(0.5); // of the optimizer inside
+            optimizer.set_lr(0.5); // a method of the wrapped optimizer
             optimizer.zero_grad();
             net.loss(&batches[0]).profile_backward();
             optimizer.clip_grad_norm(0.1);
@@ -117,7 +117,7 @@ fn layers_are_rows_wherever_they_are_built_in() {
         let _ = input.apply(&net);
     });
     assert_eq!(counts, [3, 3, 3, 3, 2, 2, 2]);
-    // The layer itself is within reach, and unmeasured without a profiler.
+    // The wrapped layer is reachable, and it is not measured without a profiler.
     assert_eq!(conv("c").ws.size(), [1, 1, 3, 3]);
     assert_eq!(conv("c").into_inner().forward(&input).size(), [1, 1, 6, 6]);
 }

@@ -1,5 +1,5 @@
-//! Training that goes on from a checkpoint: the weights are those of a training that was not
-//! interrupted, to the last bit.
+//! Checks that a training resumed from a checkpoint has bit-identical weights to an uninterrupted
+//! one.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod common;
@@ -12,12 +12,12 @@ use mlprof_tch::prelude::*;
 use tch::nn::{self, OptimizerConfig};
 use tch::{Device, Tensor};
 
-/// Learns with an optimizer of torch, and stops on demand.
+/// Trains with a torch optimizer and stops on demand.
 struct Learner<Config> {
     net: Net,
     config: Config,
     stops_at: Option<usize>,
-    /// Share of the inputs that each step leaves out, by chance.
+    /// Dropout probability of the inputs in each step.
     dropout: f64,
 }
 
@@ -75,7 +75,7 @@ fn is_the_same_after_an_interruption<Config: OptimizerConfig + Copy + Debug>(
     let mut whole = learner(None);
     tch::manual_seed(7);
     trainer().fit(&mut whole, &train, None).expect("trained");
-    // In the middle of an epoch, and at the end of one.
+    // The stops are in the middle and at the end of an epoch.
     for steps in [8, 12] {
         let folder = tempfile::tempdir().expect("a folder");
         let mut killed = learner(Some(steps));
@@ -83,7 +83,7 @@ fn is_the_same_after_an_interruption<Config: OptimizerConfig + Copy + Debug>(
         trainer().checkpoint_dir(folder.path()).fit(&mut killed, &train, None).expect("trained");
         assert_ne!(killed.net.weights(), whole.net.weights());
         let path = folder.path().join(format!("epoch=1-step={steps}.safetensors"));
-        // It begins with other weights.
+        // The resumed network starts with different weights.
         let mut resumed = Learner { net: Net::new(), config, stops_at: None, dropout };
         tch::manual_seed(9);
         let fit = trainer().prepare(&mut resumed).ckpt_path(&path).fit(&train, None);
@@ -116,7 +116,7 @@ fn one_batch() -> TensorLoader {
     TensorLoader::new(inputs, classes, 8).expect("equal numbers")
 }
 
-/// The sentence with which a checkpoint is refused.
+/// Returns the error message for a rejected checkpoint.
 fn refusal(path: &Path, config: impl OptimizerConfig + Copy, net: Net) -> String {
     let mut learner = Learner { net, config, stops_at: None, dropout: 0.0 };
     let before = learner.net.weights();
@@ -145,7 +145,7 @@ fn another_optimizer_and_another_model_are_refused() {
     let error = refusal(&path, nn::Adam::default(), other);
     assert!(error.contains("hidden.") && error.contains("is needed"), "{error}");
     drop(layer);
-    // It is a file of plain weights, too.
+    // The file can also be loaded as plain weights.
     let mut net = Net::new();
     net.store.load(&path).expect("weights");
     assert_eq!(net.weights(), learner.net.weights());

@@ -1,4 +1,4 @@
-//! libtorch tells of its ops: where there are none, a report says why.
+//! Checks that a report notes the reason if no ops of libtorch were recorded.
 
 mod turn;
 
@@ -9,7 +9,7 @@ use mlprof_tch::prelude::*;
 use tch::{Device, Tensor, kind::FLOAT_CPU, nn};
 use turn::turn;
 
-/// The notes of a report of what `step` does in the recorded ones of some steps.
+/// Returns the notes of a report about the recorded steps of `step`.
 fn notes(profiler: TensorProfiler, steps: u64, step: impl Fn(u64)) -> Vec<String> {
     let profiler = Arc::new(profiler.export_trace(false));
     let active = activate(profiler.clone());
@@ -34,7 +34,7 @@ fn who_asks_for_ops_and_memory_and_gets_none_is_told_why() {
     let told = |notes: &[String], what: &str| notes.iter().any(|note| note.starts_with(what));
     let profiler = || TensorProfiler::new().profile_memory(true);
 
-    // Only before the recorded steps, which are the third to the fifth.
+    // The ops run only before the recorded steps, which are the third to the fifth.
     let outside = notes(profiler(), 6, |number| {
         if number == 0 {
             multiply()

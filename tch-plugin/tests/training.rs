@@ -1,4 +1,4 @@
-//! Real trainings on the CPU, under the trainer.
+//! Complete trainings on the CPU with the trainer.
 
 mod common;
 
@@ -19,19 +19,19 @@ fn loader(items: i64, batch_size: usize) -> TensorLoader {
     TensorLoader::new(inputs, classes, batch_size).expect("equal numbers")
 }
 
-/// A profiler whose reports go to this directory.
+/// Returns a profiler whose reports go to this directory.
 fn quiet_simple(directory: &tempfile::TempDir) -> Arc<SimpleProfiler> {
     Arc::new(SimpleProfiler::new().dirpath(directory.path()).filename("report"))
 }
 
-/// The same weights as `net`, in a network of their own.
+/// Returns a new network with the same weights as `net`.
 fn copy_of(net: &Net) -> Net {
     let mut copy = Net::new();
     copy.store.copy(&net.store).expect("the same variables");
     copy
 }
 
-/// The largest difference between two networks in what `of` each variable is.
+/// Returns the largest difference between two networks, after `of` is applied to each variable.
 fn largest_difference(left: &Net, right: &Net, of: impl Fn(&Tensor) -> Tensor) -> f64 {
     let right = right.store.variables();
     let pairs = left.store.variables();
@@ -73,7 +73,7 @@ fn gradients_are_clipped_to_a_norm_as_tch_does() {
         nn::Sgd::default().build(&theirs.store, 0.1).expect("valid").clip_grad_norm(max_norm);
         assert!(largest_difference(&ours, &theirs, Tensor::grad) < 1e-8);
         let change = largest_difference(&ours, &untouched, Tensor::grad);
-        // Those that are short enough keep every bit.
+        // Gradients that need no clipping remain bit-identical.
         assert!(if is_clipped { change > 1e-3 } else { change == 0.0 }, "{max_norm} {change}");
     }
     let mut optimizer = TchOptimizer::new(nn::Sgd::default(), &start.store, 0.1).expect("valid");
@@ -95,7 +95,7 @@ fn the_trainer_clips_before_the_step() {
             change.square().sum(Kind::Double).double_value(&[])
         })
         .sum();
-    // Plain SGD moves by rate × gradient.
+    // Plain SGD moves the weights by rate × gradient.
     assert!((moved.sqrt() - 0.1 * 1e-3).abs() < 1e-6, "{}", moved.sqrt());
 }
 
@@ -232,7 +232,7 @@ impl Net {
     }
 }
 
-/// Fails at its third batch, by an error or by a panic of tch.
+/// A module that fails at its third batch, by an error or by a panic of tch.
 struct Faulty {
     net: Net,
     panics: bool,
@@ -292,7 +292,7 @@ fn a_misfit_in_a_step_ends_the_fit_after_its_report() {
         assert_eq!(calls(&report, "[Strategy]SingleDeviceStrategy.training_step"), 3);
         assert_eq!(calls(&report, "[Strategy]SingleDeviceStrategy.backward"), 2);
         assert!(mlprof_core::active().is_none(), "nothing stays active");
-        // The weights are not locked up by the panic.
+        // The panic does not leave the weights locked.
         assert_eq!(module.net.weights().len(), 4);
     }
 }
@@ -309,7 +309,7 @@ fn gradients_are_clipped_by_value() {
     assert_eq!(weight.grad(), Tensor::from_slice(&[1.0f32, -1.5, 1.5]));
 }
 
-/// A network that says whether gradients are recorded in its validation.
+/// A network that records whether gradients are enabled during its validation.
 struct Watching {
     net: Net,
     recorded: Vec<bool>,
@@ -353,11 +353,11 @@ fn evaluations_run_without_gradients_and_training_with_them() {
     assert!(module.net.loss(&common::data(4)).requires_grad(), "after an error, too");
 }
 
-/// A network that sees its gradients before each step.
+/// A network that reads its gradients before each step.
 struct Scaled {
     net: Net,
     scaler: Option<GradScaler>,
-    /// The factor of the loss in each step.
+    /// Factor of the loss in each step.
     losses: Vec<f64>,
     gradients: Vec<Tensor>,
     scales: Vec<f64>,
@@ -411,7 +411,7 @@ fn a_scaler_changes_no_gradient_that_can_be_kept() {
     let _turn = turn();
     let start = Net::new();
     let plain = Scaled::train(copy_of(&start), None, &[1.0; 3]);
-    // A power of two changes no bit.
+    // Scaling by a power of two does not change any mantissa bit.
     let scaler = GradScaler::new().growth_interval(2).init_scale(1024.0);
     let scaled = Scaled::train(copy_of(&start), Some(scaler), &[1.0; 3]);
     assert_eq!(plain.gradients, scaled.gradients, "what hooks see");

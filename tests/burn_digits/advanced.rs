@@ -1,4 +1,4 @@
-//! The Advanced report and its `.prof` files, read by Python's own tools.
+//! Tests the Advanced report and reads its `.prof` files with Python's tools.
 
 use tempfile::tempdir;
 use tests::digits::{file_names, test_accuracy};

@@ -1,4 +1,4 @@
-//! Reports in files: `--dirpath`, `--filename`, ranks, folders that cannot be written, JSON.
+//! Tests reports in files: `--dirpath`, `--filename`, ranks, unwritable folders, and JSON.
 
 use std::fs;
 
@@ -58,7 +58,8 @@ fn only_rank_0_prints() {
     assert!(!run.stdout.contains("Profiler Report"), "{}", run.stdout);
 }
 
-/// A file where the folder should be: nobody can write there, not even root.
+/// Checks a path at which a file exists instead of the folder, so that no user can write there, not
+/// even root.
 #[test]
 fn a_folder_that_cannot_be_written_is_said_once_and_training_goes_on() {
     let directory = tempdir().expect("a folder");
@@ -72,7 +73,7 @@ fn a_folder_that_cannot_be_written_is_said_once_and_training_goes_on() {
     test_accuracy(&run.stdout);
 }
 
-/// Python reads the JSON, and finds in it what the table says.
+/// Checks with Python that the JSON contains the same values as the table.
 #[test]
 fn json_says_what_the_table_says() {
     const SCRIPT: &str = r#"

@@ -1,4 +1,5 @@
-//! What is found in the example as it is, and in the program with faults until they are mended.
+//! Tests findings of the unmodified example, and of the program with faults before and after each
+//! fault is fixed.
 
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use tests::findings::{Faulty, assert_healthy, of_rule, told};
 use tests::program::{Run, build};
 use tests::tries::assert_in_one_of_three;
 
-/// What tests build of burn is not optimised.
+/// Expected finding, because tests do not optimise burn.
 const UNOPTIMIZED: &str = "unoptimized-build";
 
 #[test]
@@ -24,7 +25,7 @@ fn a_healthy_training_gives_nothing_above_a_hint_but_for_its_build() {
     });
 }
 
-/// Those that have no file of reports: what the console tells is above a hint.
+/// Checks programs without report files, for which the console must print no findings above a hint.
 #[test]
 fn other_healthy_programs_give_nothing_above_a_hint_but_for_their_build() {
     assert_in_one_of_three(|| {
@@ -38,7 +39,7 @@ fn other_healthy_programs_give_nothing_above_a_hint_but_for_their_build() {
     });
 }
 
-/// A fit with this fault, or without any, of some seconds.
+/// Runs a fit of a few seconds with this fault, or without any.
 fn fit(directory: &Path, fault: Option<&str>, arguments: &[&str]) -> Faulty {
     let faults: &[&str] = match fault {
         Some(fault) => &["--faults", fault],
@@ -63,10 +64,11 @@ fn found_in_a_short_run(report: &Value) -> Vec<(String, f64)> {
     sure.map(|finding| (finding.rule, finding.cost.seconds)).collect()
 }
 
-/// Most of what such a fault costs is waiting for a slow disk. The remedy is told in burn's words.
+/// Asserts that a fault is found and that its remedy uses burn's terms. Most of such a fault's cost
+/// is waiting for a simulated slow disk.
 ///
-/// Once mended, no rule finds as much as a quarter of the waits. A busy machine makes single hooks
-/// longer, which in a run of a second is more than a hint.
+/// After the fix, no rule may report more than a quarter of the waits. Single hooks take longer on
+/// a loaded machine, which is more than a hint in a run of a second.
 fn assert_found(fault: &str, rule: &str, arguments: &[&str], remedy: &str) {
     assert_in_one_of_three(|| {
         let directory = tempdir().expect("a folder");
@@ -83,8 +85,8 @@ fn assert_found(fault: &str, rule: &str, arguments: &[&str], remedy: &str) {
     });
 }
 
-/// 40 batches that are small: where burn's other threads wait for the disk, training goes on meanwhile, and what it
-/// does is no part of what is promised.
+/// Options for 40 small batches. If burn's other threads wait for the disk, training continues
+/// meanwhile, and this overlap is not part of the prediction.
 const BATCHES: [&str; 8] =
     ["--epochs", "1", "--limit-digits", "160", "--batch-size", "4", "--slow-disk", "80"];
 
@@ -103,7 +105,8 @@ fn a_slow_renderer_is_found_until_it_is_mended_which_saves_what_was_promised() {
     assert_found("renderer", "slow-hooks", &BATCHES, "a renderer that draws less");
 }
 
-/// A thread of burn's writes them, and training waits for it with the next but one.
+/// Checks slow checkpoints. A burn thread writes them, and training waits for it at the second next
+/// checkpoint.
 #[test]
 fn slow_checkpoints_are_found_until_they_are_mended_which_saves_what_was_promised() {
     let epochs = ["--epochs", "12", "--limit-digits", "160", "--batch-size", "32"];

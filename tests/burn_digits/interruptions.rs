@@ -1,4 +1,4 @@
-//! Ctrl-C in the middle of a training.
+//! Tests Ctrl-C during a training.
 #![cfg(unix)]
 
 use tests::interruption::ctrl_c_ends_it_after_its_report;

@@ -1,4 +1,4 @@
-//! A training of burn's that is looked into while it runs.
+//! Tests monitoring of a running burn training.
 #![cfg(unix)]
 
 use std::process::Command;
@@ -27,17 +27,17 @@ fn its_epochs_and_samples_are_known() {
     let training = &all[0]["trainings"][0];
     assert_eq!((&training["stage"], &training["epochs"]), (&"fit".into(), &100_000.into()));
     assert!(training["epoch"].as_u64().is_some_and(|epoch| epoch >= 1), "{training}");
-    // As many as the one before had.
+    // The number of steps is that of the previous epoch.
     assert!(training["epoch_steps"].as_u64().is_some_and(|steps| steps > 1), "{training}");
     let steps: Vec<f64> = serde_json::from_value(training["last_steps"].clone()).expect("times");
     let samples = training["samples_per_second"].as_f64().expect("loaders tell items");
-    // But for the last one of an epoch.
+    // All batches have this size, except the last one of an epoch.
     let batch = samples * steps.iter().sum::<f64>() / steps.len() as f64;
     assert!((24.0..=32.001).contains(&batch), "{batch}: {training}");
 }
 
 #[test]
 fn what_is_pushed_is_what_the_reports_say() {
-    // The accuracy that it prints at its end is of no stage.
+    // The program computes its accuracy at the end, outside all stages.
     collector::assert_pushed_is_as_reported(&digits(), &["[Batcher]", "[module]"]);
 }

@@ -1,5 +1,5 @@
-//! The example `burn-digits` as its users meet it: what it prints, the files it leaves, and what it
-//! does when something goes wrong.
+//! End-to-end tests of the example `burn-digits`: its output, its files, and its behaviour after
+//! failures.
 
 mod advanced;
 mod files;
@@ -20,7 +20,7 @@ fn digits() -> PathBuf {
     build("burn-digits", "burn-digits")
 }
 
-/// A training of one epoch in `directory`.
+/// Returns a training of one epoch in `directory`.
 fn short_run(directory: &Path) -> Run {
     Run::of(&digits(), directory).args(["--epochs", "1"])
 }

@@ -1,4 +1,5 @@
-//! The numbers of a training with burn: mistakes that are planted into them are found where they are, and nothing else changes.
+//! Tests the numerics of a burn training. Planted mistakes are found where they occur, and
+//! recording changes no results.
 
 use tempfile::{TempDir, tempdir};
 use tests::digits::test_accuracy;
@@ -45,7 +46,7 @@ fn a_training_ends_before_the_numbers_get_into_the_parameters() {
     assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
     let stopped = "the profiler stopped the training: in step 20 what [module]Linear: hidden";
     assert!(finished.stderr.contains(stopped), "{}", finished.stderr);
-    // The report is there all the same, and no parameter is spoilt.
+    // The report exists despite the early end, and no parameter contains NaN.
     let report = report(directory.path());
     let rows = report["tensors"].as_array().expect("rows").iter();
     let spoilt: Vec<_> =
@@ -62,8 +63,8 @@ fn a_healthy_training_has_no_trouble_and_learns_the_same() {
     let plain = Run::of(&digits(), directory.path());
     let plain = plain.args(["--profiler", "none", "--epochs", "2"]).succeed();
     assert_eq!(test_accuracy(&watched.stdout), test_accuracy(&plain.stdout));
-    // A line per epoch, with its losses. That no weight is another, to the bit, mlprof-burn's own
-    // tests show.
+    // There is a line per epoch with its losses. mlprof-burn's own tests check that all weights are
+    // bit-identical.
     let epochs = |stderr: &str| -> Vec<String> {
         stderr.lines().filter(|line| line.starts_with("epoch")).map(str::to_owned).collect()
     };
@@ -72,7 +73,7 @@ fn a_healthy_training_has_no_trouble_and_learns_the_same() {
     numerics::assert_digits_are_healthy(&report(directory.path()));
 }
 
-/// What a device computes in the first step, before the differences of one step are those of the next.
+/// Records the first step on a device, before differences of one step affect the next.
 fn first_step(arguments: &[&str]) -> TempDir {
     let directory = tempdir().expect("a folder");
     let own = ["--epochs", "1", "--every", "1000"];
@@ -93,7 +94,7 @@ fn a_processor_and_a_device_agree_down_to_rounding() {
     let text = said(&compared);
     assert!(text.contains("; the batches are the same in the only step."), "{text}");
     assert!(text.contains(" of 1 step were compared. No difference."), "{text}");
-    // The kernels of one layer are others.
+    // One layer uses other kernels here.
     let half = first_step(&["--device", "wgpu", "--plant", "half"]);
     let compared = compare(flex.path(), half.path(), &[]);
     assert_eq!(compared.status.code(), Some(1), "{compared:?}");

@@ -1,4 +1,4 @@
-//! The smaller programs beside `burn-digits`: a profiler of one's own, and a loop of one's own.
+//! Tests the smaller programs of `burn-digits`: a custom profiler and a hand-written loop.
 
 use tempfile::tempdir;
 use tests::program::{Run, build};

@@ -1,4 +1,4 @@
-//! `--profiler`.
+//! Tests the option `--profiler`.
 
 use tempfile::tempdir;
 use tests::digits::test_accuracy;

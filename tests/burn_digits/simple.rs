@@ -1,4 +1,4 @@
-//! The Simple report of a real training.
+//! Tests the Simple report of a real training.
 
 use tempfile::tempdir;
 use tests::digits::test_accuracy;
@@ -7,7 +7,7 @@ use tests::table::Table;
 
 use crate::{digits, short_run};
 
-/// What a training prints that the README names: nothing but `--profiler simple`.
+/// Checks the output of a training as shown in the README, with only `--profiler simple`.
 #[test]
 fn a_training_prints_its_reports_and_learns() {
     let directory = tempdir().expect("a folder");
@@ -55,7 +55,7 @@ fn the_table_adds_up() {
         fit.row_ending(".training_step").total + time("Optimizer.step") + time("lr_scheduler_step");
     assert!(inside <= time("run_training_batch") * 1.0001, "parts are inside the whole");
     assert!(inside >= time("run_training_batch") * 0.9, "and are nearly all of it");
-    // Start-up, of the process and so of its first report alone.
+    // The start-up rows concern the process, so only its first report has them.
     if cfg!(target_os = "linux") {
         let (startup, part) = ("process_startup", "process_startup_before_main");
         assert_eq!((fit.row(startup).calls, fit.row(part).calls), (1, 1));
@@ -78,7 +78,7 @@ fn the_table_adds_up() {
     assert!((share - 100.0 * waiting / epoch).abs() < 0.006, "{line}");
 }
 
-/// Equal up to the five digits that are printed.
+/// Asserts that both values agree in the five printed digits.
 fn assert_close(computed: f64, printed: f64, action: &str) {
     let tolerance = 2e-4 * computed.abs().max(printed.abs());
     assert!((computed - printed).abs() <= tolerance, "{action}: {computed} is not {printed}");
@@ -99,7 +99,7 @@ fn the_detailed_layout_tells_more() {
     test_accuracy(&run.stdout);
 }
 
-/// A report in a pipe whose reader has left must not end the run with a panic.
+/// Checks that a closed output pipe does not end the run with a panic.
 #[test]
 fn a_reader_that_leaves_is_no_panic() {
     let directory = tempdir().expect("a folder");

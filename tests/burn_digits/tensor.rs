@@ -1,4 +1,4 @@
-//! The Tensor report and its trace, on burn's own device, which tells nothing of its ops.
+//! Tests the Tensor report and its trace on burn's flex device, which does not report its ops.
 
 use tempfile::tempdir;
 use tests::trace;
@@ -30,7 +30,8 @@ fn actions_are_recorded_and_the_report_says_why_there_are_no_ops() {
     assert!(folder.join("test-F.txt").exists());
 }
 
-/// burn's own directory is a temporary one here: nothing is written to where nobody would find it.
+/// burn's own directory is temporary here. No trace is written to a place where the user would not
+/// find it.
 #[test]
 fn without_a_directory_the_report_says_that_there_is_no_trace() {
     let directory = tempdir().expect("a folder");

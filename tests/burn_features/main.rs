@@ -1,4 +1,5 @@
-//! Adding the plugin to a burn program changes neither its features of burn nor what it computes.
+//! Checks that adding the plugin to a burn program changes neither burn's features nor the
+//! program's results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,8 +11,8 @@ use tests::target_directory;
 
 const PROGRAM: &str = "burn-features";
 
-/// Features that the plugin may turn on in burn's crates. They add functions and types, and change
-/// neither the default device nor what an op does.
+/// Features of burn's crates that the plugin may enable. They add functions and types, but do not
+/// change the default device or the behaviour of ops.
 const HARMLESS: [&str; 13] = [
     "autodiff",
     "burn-autodiff",
@@ -21,7 +22,7 @@ const HARMLESS: [&str; 13] = [
     "burn-ir",
     "burn-optim",
     "dataset",
-    // What it stands for is in the list, too.
+    // The features that this one enables are also in the list.
     "default",
     "extension",
     "ir",
@@ -37,7 +38,7 @@ fn cargo(command: &str) -> Command {
     cargo
 }
 
-/// The features of burn's crates and of cubecl's, in a program with these features.
+/// Returns the features of the burn and cubecl crates in a program with `features`.
 fn resolved(features: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
     let output = cargo("tree")
         .args(["--edges", "normal", "--prefix", "none", "--format", "{p}|{f}", "--features"])
@@ -51,7 +52,7 @@ fn resolved(features: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
         let name = package.split(' ').next().unwrap_or_default();
         let is_ours = [PROGRAM, "mlprof-burn"].contains(&name);
         if (name.starts_with("burn") || name.starts_with("cubecl")) && !is_ours {
-            // A package that was listed already ends in ` (*)`.
+            // `cargo tree` marks a package that was already listed with ` (*)`.
             let features = features.trim_end_matches(" (*)").split(',').filter(|it| !it.is_empty());
             all.entry(name.to_owned()).or_default().extend(features.map(str::to_owned));
         }
@@ -60,7 +61,7 @@ fn resolved(features: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
     all
 }
 
-/// What `with` has more than `without`, unless it is harmless.
+/// Returns the features that the plugin adds to those of `without`, except harmless ones.
 fn added(without: &[&str], plugin: &[&str]) -> Vec<String> {
     let before = resolved(without);
     let after = resolved(&[without, &["plugin"], plugin].concat());
@@ -70,7 +71,7 @@ fn added(without: &[&str], plugin: &[&str]) -> Vec<String> {
         let new = features.difference(&before).filter(|it| !HARMLESS.contains(&it.as_str()));
         added.extend(new.map(|feature| format!("{package}/{feature}")));
     }
-    // What a crate itself brings where the program did not have it.
+    // Features of a crate that is new in the program are ignored.
     added.retain(|it| {
         !["burn-dataset/", "burn-fusion/", "burn-ir/", "burn-optim/"]
             .iter()
@@ -88,14 +89,15 @@ fn the_plugin_turns_on_no_backend_and_no_fusion() {
     }
     for burn in ["wgpu", "cuda"] {
         let backend = format!("burn/{burn}");
-        // burn's own name for the crate, which a program with such a device has.
+        // This is burn's own name for the crate. Programs with such a device have it anyway.
         assert_eq!(added(&[&backend], &["mlprof-burn/cubecl"]), ["burn/cubecl"], "{burn}");
     }
     let training = ["burn/ndarray", "burn/train"];
     let all = ["mlprof-burn/train", "mlprof-burn/sampling"];
     assert_eq!(added(&training, &all), Vec::<String>::new());
     assert_eq!(added(&["burn/train", "burn/rl"], &["mlprof-burn/rl"]), Vec::<String>::new());
-    // What burn itself does with `train`, and why the plugin does not turn that on by itself.
+    // burn itself enables these with `train`, which is the reason why the plugin does not enable
+    // `train` by default.
     let brought = added(&["burn/ndarray"], &["mlprof-burn/train"]);
     assert!(brought.contains(&"burn-dispatch/flex".to_owned()), "{brought:?}");
 }
@@ -122,7 +124,7 @@ fn printed(features: &str) -> String {
     Run::of(&built(features), folder.path()).succeed().stdout
 }
 
-/// NdArray, since burn prefers any other backend to it.
+/// The program uses NdArray, because burn would prefer any other backend that the plugin enabled.
 #[test]
 fn device_and_weights_are_those_of_the_program_without_the_plugin() {
     let without = printed("burn/ndarray");

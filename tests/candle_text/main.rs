@@ -1,4 +1,5 @@
-//! The example `candle-text`: a transformer layer by layer, and one seen through its spans.
+//! Tests the example `candle-text`: a transformer layer by layer, and one profiled through its
+//! spans.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +33,7 @@ fn the_transformer_learns_to_write_and_shows_its_layers() {
     let line = line.unwrap_or_else(|| panic!("no final loss in:\n{}", run.stdout));
     let loss = line["final loss: ".len()..].split(',').next().and_then(|loss| loss.parse().ok());
     let loss: f64 = loss.unwrap_or_else(|| panic!("no number in {line:?}"));
-    // Guessing blindly among some fifty characters costs about 3.9.
+    // Random guessing among about fifty characters gives a loss of about 3.9.
     assert!(loss < 3.0, "{loss}");
 }
 
@@ -62,7 +63,7 @@ fn spans_of_a_model_of_candle_transformers_are_rows() {
     assert!(!tensor.stderr.contains("no span was seen"), "{}", tensor.stderr);
 }
 
-/// Two layers of one kind, which the model itself does not tell apart.
+/// Checks a model with two layers of the same kind, whose spans have equal names.
 #[test]
 fn spans_of_a_model_of_candle_transformers_are_its_modules() {
     let simple = run(&spans(), &["--modules", "--profiler", "simple", "--batches", "5"]);
@@ -80,7 +81,8 @@ fn spans_of_a_model_of_candle_transformers_are_its_modules() {
     assert!(!tensor.stderr.contains("no span was seen"), "{}", tensor.stderr);
 }
 
-/// A layer that is installed after the model was built hears nothing, and the program says so.
+/// Checks that a layer installed after the model was built receives no spans, and that the program
+/// prints a note.
 #[test]
 fn spans_of_a_model_that_was_there_first_are_missed_with_a_word() {
     let late = run(&spans(), &["--profiler", "simple", "--late"]);

@@ -1,4 +1,4 @@
-//! The example `candle-workers`: batches from worker threads.
+//! Tests the example `candle-workers`: batches from worker threads.
 
 use tempfile::tempdir;
 use tests::digits::test_accuracy;
@@ -7,8 +7,8 @@ use tests::program::{Run, build};
 use tests::python;
 
 const PACKAGE: &str = "candle-workers";
-/// Two threads have their batches ready long before they are needed, and two processes wait for each other
-/// as they should.
+/// Checks that no findings above a hint occur if two threads prepare batches early enough and two
+/// processes wait for each other regularly.
 #[test]
 fn a_healthy_training_gives_nothing_above_a_hint() {
     let directory = tempdir().expect("a folder");
@@ -19,7 +19,7 @@ fn a_healthy_training_gives_nothing_above_a_hint() {
     }
 }
 
-/// What Python reads in the JSON of a run: the share of waiting, and rows by thread.
+/// Returns the share of waiting and the rows by thread, which Python reads from a run's JSON.
 fn background_loader(workers: &str) -> (f64, String) {
     const SCRIPT: &str = r#"
 import json, sys
@@ -56,7 +56,7 @@ fn workers_have_rows_of_their_own() {
         })
         .sum();
     assert_eq!(prepared, 2 * 40, "{threads}");
-    // How much less the loop waits is the machine's affair, and no matter of a test.
+    // The reduction of the waiting time depends on the machine and is not tested.
     for share in [alone, with_workers] {
         assert!(share > 0.0 && share <= 1.0, "{share}");
     }

@@ -1,4 +1,4 @@
-//! candle, which has no hook for its ops.
+//! Tests `mlprof run` with candle, which has no hook for its ops.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use tests::{program, python};
 
 use crate::{calls_per_step, file, numerics, prepared, report, rows, run, turn};
 
-/// Of batches of 32.
+/// Checks the ops of a step with a batch of 32.
 #[test]
 fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
     let results = tempdir().expect("a folder");
@@ -24,14 +24,16 @@ fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
         &["--epochs", "1"],
         results.path(),
     );
-    // The program was given no profiler: it trains as ever, and its trainer tells of its steps.
+    // The program was started without a profiler. It trains as usual, and its trainer reports its
+    // steps.
     assert!(finished.stderr.contains("FIT Profiler Report"), "{finished:?}");
     assert!(finished.stdout.contains("test accuracy"), "{finished:?}");
     let fit = report(results.path(), "fit-candle-digits-");
     assert_eq!(fit.recorded_steps, 3);
     assert!(!fit.header.notes.iter().any(|note| note.contains("gives no hook")), "{fit:?}");
-    // Two convolutions: forward, and backward by a transposed one for the input and another one for
-    // the weights. Two layers of matrix products: one forward and two backward.
+    // There are two convolutions. Their backward pass uses a transposed convolution for the input
+    // and another one for the weights. There are two layers of matrix products: one forward and two
+    // backward each.
     let expected = [("conv2d", 4.0), ("conv_transpose2d", 2.0), ("matmul", 6.0), ("backward", 1.0)];
     for (name, calls) in expected {
         let name = format!("candle::{name}");
@@ -45,7 +47,7 @@ fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
     let forward = vec![vec![32, 16, 8, 8], vec![32, 16, 3, 3]];
     assert!(shapes.contains(&forward), "{shapes:?}");
     assert!(rows(&fit, "candle::matmul").iter().all(|row| row.flops > 0), "{fit:?}");
-    // Images of 8 × 8, kernels of 3 × 3, from 1 channel to 16 and on to 32.
+    // Images have 8 × 8 pixels and kernels 3 × 3. The channels are 1, 16 and 32.
     let once = 2 * 32 * (8 * 8) * (16 + 16 * 32) * (3 * 3);
     for (name, flops) in [("conv2d", 2 * once), ("conv_transpose2d", once)] {
         let rows = rows(&fit, &format!("candle::{name}"));
@@ -56,13 +58,14 @@ fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
     let test = report(results.path(), "test-candle-digits-");
     assert_eq!(calls_per_step(&test, "candle::conv2d"), 2.0);
     assert!(rows(&test, "candle::backward").is_empty());
-    // What runs after the last stage is no part of its report.
+    // Code after the last stage is not part of the stage's report.
     let outside = report(results.path(), "candle-digits-");
     assert_eq!((outside.header.stage, test.header.stage), (None, Some(Stage::Test)));
     check_page(results.path(), &finished.stderr);
 }
 
-/// The library of `mlprof run` lets the program's own copy listen, which knows stages and epochs.
+/// Checks that only one copy of mlprof accepts connections. The library of `mlprof run` leaves this
+/// to the program's own copy, which knows stages and epochs.
 #[test]
 fn a_program_with_a_plugin_listens_once() {
     let (results, runtime) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
@@ -80,7 +83,7 @@ fn a_program_with_a_plugin_listens_once() {
     let [process] = &all.as_array().expect("a list")[..] else { panic!("one process: {all}") };
     let training = &process["trainings"][0];
     assert_eq!((&training["stage"], &training["epochs"]), (&"fit".into(), &20.into()));
-    // By one thread: the library's own copy, which was there before, has let go.
+    // Only one thread accepts connections. The library's own copy started earlier and has stopped.
     let threads = format!("/proc/{}/task", process["process"]);
     let threads = std::fs::read_dir(threads).expect("it runs").flatten();
     let names = threads.filter_map(|it| std::fs::read_to_string(it.path().join("comm")).ok());
@@ -90,7 +93,7 @@ fn a_program_with_a_plugin_listens_once() {
     assert!(!finished.stderr.contains("nobody can look in"), "{finished:?}");
 }
 
-/// One page has all stages, and those who read it need no network.
+/// Checks that one HTML page contains all stages and needs no network.
 fn check_page(results: &Path, said: &str) {
     let html = std::fs::read_to_string(results.join("report.html")).expect("the page");
     assert!(said.contains("  report.html"), "{said}");
@@ -111,7 +114,7 @@ fn dimensions(shape: &TensorShape) -> Option<Vec<i64>> {
     }
 }
 
-/// Ops without an op inside, in the slice that is named; and those that are left out of the count.
+/// Python script that counts, by name, the ops without inner ops inside the named slice.
 const LEAVES: &str = r#"
 import collections, gzip, json, sys
 path, name = sys.argv[1], sys.argv[2]
@@ -124,14 +127,14 @@ leaves = [e for e in ops if not any(inside(other, e) for other in ops)]
 print(json.dumps(collections.Counter(e["name"] for e in leaves)))
 "#;
 
-/// How often each op ran without an op inside, in the scope that is named.
+/// Returns the number of calls of each op without inner ops in the named scope.
 fn leaves(trace: &Path, scope: &str) -> BTreeMap<String, u64> {
     let counted = python::run(LEAVES, &[trace, scope.as_ref()]);
     serde_json::from_str(&counted).expect("JSON")
 }
 
-/// candle remembers each operation that has a gradient: as many as there are ops without ops inside.
-/// One that somebody else wrote is called as it calls itself, not after the function that runs it.
+/// Checks that the number of ops without inner ops equals the number of nodes in candle's own
+/// computation graph. A custom op has its own name, not that of the function that runs it.
 #[test]
 fn as_many_ops_are_seen_as_candle_itself_remembers() {
     let results = tempdir().expect("a folder");
@@ -146,7 +149,8 @@ fn as_many_ops_are_seen_as_candle_itself_remembers() {
     assert_eq!(leaves(&trace, "rms_norm_layer"), norm);
 }
 
-/// The op that makes the first number that is not finite is known though candle gives no hook, forward and backward.
+/// Checks that the op with the first non-finite output is found, forward and backward, although
+/// candle has no hook.
 #[test]
 fn numbers_that_ops_return_are_looked_at() {
     let results = tempdir().expect("a folder");

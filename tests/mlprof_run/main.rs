@@ -1,4 +1,4 @@
-//! `mlprof run` on the examples: ops of frameworks that give no hook.
+//! Tests `mlprof run` with the examples: ops of frameworks without a hook.
 
 mod burn;
 mod candle;
@@ -13,25 +13,27 @@ use mlprof_core::report::{NumericsReport, TensorReport};
 use tests::program::{self, Finished, Run};
 use tests::target_directory;
 
-/// The folder of the workspace.
+/// Returns the folder of the workspace.
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Runs an example under `mlprof run`. `cargo` are the options of `cargo run`, the profile among them;
-/// `arguments` those of the program. Results go to `results`.
+/// Runs an example under `mlprof run`. `cargo` contains the options of `cargo run`, including the
+/// profile, and `arguments` those of the program. Results are written to `results`.
 fn run(options: &[&str], cargo: &[&str], arguments: &[&str], results: &Path) -> Finished {
     let _turn = turn();
     prepared(options, cargo, arguments, results).succeed()
 }
 
-/// One after the other: where two build in one folder with different hooks, each takes away what the other has built.
+/// Serialises runs. Two builds in one folder with different hooks would overwrite each other's
+/// output.
 fn turn() -> MutexGuard<'static, ()> {
     static RUNNING: Mutex<()> = Mutex::new(());
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The same, built and not yet run, by somebody whose [`turn`] it is.
+/// Builds the example as [`run`] does, but does not run it. The caller must hold the lock of
+/// [`turn`].
 fn prepared(options: &[&str], cargo: &[&str], arguments: &[&str], results: &Path) -> Run {
     let mlprof = program::build("mlprof", "mlprof");
     let common = ["run".as_ref(), "--output".as_ref(), results.as_os_str()];
@@ -57,7 +59,7 @@ fn prepared(options: &[&str], cargo: &[&str], arguments: &[&str], results: &Path
         .env("CARGO_TARGET_DIR", target_directory())
 }
 
-/// The one file in `results` that begins and ends so.
+/// Returns the only file in `results` whose name has this beginning and ending.
 fn file(results: &Path, beginning: &str, ending: &str) -> PathBuf {
     let names: Vec<PathBuf> = std::fs::read_dir(results)
         .expect("results")
@@ -71,7 +73,7 @@ fn file(results: &Path, beginning: &str, ending: &str) -> PathBuf {
     names[0].clone()
 }
 
-/// The report of ops in `results` of the stage and program that `beginning` says.
+/// Returns the op report in `results` of the stage and program in `beginning`.
 fn report(results: &Path, beginning: &str) -> TensorReport {
     let json = std::fs::read_to_string(file(results, beginning, "-ops.json")).expect("a report");
     match Report::from_json(&json).expect("a report") {
@@ -80,7 +82,7 @@ fn report(results: &Path, beginning: &str) -> TensorReport {
     }
 }
 
-/// The report of numbers of that stage and program.
+/// Returns the numerics report of that stage and program.
 fn numerics(results: &Path, beginning: &str) -> NumericsReport {
     let file = file(results, beginning, "-numerics.json");
     let json = std::fs::read_to_string(file).expect("a report");
@@ -90,12 +92,12 @@ fn numerics(results: &Path, beginning: &str) -> NumericsReport {
     }
 }
 
-/// The rows of one op.
+/// Returns the rows of one op.
 fn rows<'a>(report: &'a TensorReport, name: &str) -> Vec<&'a KeyAverage> {
     report.key_averages.rows.iter().filter(|row| row.name == name).collect()
 }
 
-/// How often it ran per recorded step.
+/// Returns the number of calls per recorded step.
 fn calls_per_step(report: &TensorReport, name: &str) -> f64 {
     let calls: u64 = rows(report, name).iter().map(|row| row.calls).sum();
     calls as f64 / report.recorded_steps as f64

@@ -1,4 +1,4 @@
-// Opens a page in a browser and does what a person does: `node browser.mjs SCENARIO PAGE`.
+// Opens a page in a browser and simulates a user: `node browser.mjs SCENARIO PAGE`.
 
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
@@ -20,7 +20,7 @@ const scenarios = {
     const folder = process.env.MLPROF_TEST_PICTURES;
     mkdirSync(folder, { recursive: true });
     for (const look of ["light", "dark", "narrow", "print"]) {
-      // So high that the page's head stays where it is. Paper is A4 across, less its margins.
+      // The height keeps the page's header in place. The print width is that of A4 without margins.
       const width = { narrow: 400, print: 1045 }[look];
       const page = await open({ dark: look === "dark", width, height: 12_000 });
       if (look === "print") await page.emulateMediaType("print");

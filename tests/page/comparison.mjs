@@ -1,4 +1,4 @@
-// What a person does to a page of a comparison.
+// User actions on a comparison page.
 
 import assert from "node:assert/strict";
 

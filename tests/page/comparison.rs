@@ -1,4 +1,4 @@
-//! The page of a comparison.
+//! Tests the page of a comparison.
 
 use mlprof_core::Report;
 use mlprof_core::report::comparison::compare;
@@ -8,13 +8,15 @@ use mlprof_core::report::simple::MedianLimits;
 use super::pages::{everything, hostile};
 use super::seen_page;
 
-/// The reports with all actions of the Simple ones as well known as can be, and so many times as long.
+/// Returns the reports with the median durations of Simple reports multiplied by `factor`. Their
+/// actions get the highest possible confidence.
 fn times(mut reports: Vec<Report>, factor: f64) -> Vec<Report> {
     for report in &mut reports {
         let Report::Simple(report) = report else { continue };
-        // How steps vary would count for their actions.
+        // Without the step series, the variation between steps does not affect the actions'
+        // confidence.
         report.step_series.clear();
-        // Enough rows to search in.
+        // The copies provide enough rows for the search.
         let first = report.actions[0].clone();
         report.actions.extend(('a'..='t').map(|letter| {
             let mut row = first.clone();
@@ -52,7 +54,8 @@ fn hostile_names_are_harmless_in_a_comparison() {
     seen_page("hostile_comparison", &page_of(&hostile));
 }
 
-/// For whoever works on the page, as `pictures_are_taken_where_they_are_asked_for`.
+/// Takes screenshots for developers of the page, as `pictures_are_taken_where_they_are_asked_for`
+/// does.
 #[test]
 fn pictures_of_a_comparison_are_taken_where_they_are_asked_for() {
     if std::env::var_os("MLPROF_TEST_PICTURES").is_some() {

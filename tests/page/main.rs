@@ -1,4 +1,4 @@
-//! The HTML page of reports in a real browser: Debian's Chromium, driven by puppeteer.
+//! Tests the HTML report page in a real browser: Debian's Chromium, controlled by puppeteer.
 
 mod comparison;
 #[path = "../../xtask/src/npm.rs"]
@@ -72,7 +72,8 @@ fn ten_million_ops_fit_into_three_megabytes() {
     println!("{} bytes; {}", html.len(), seen("large", &reports));
 }
 
-/// For whoever works on the page: `MLPROF_TEST_PICTURES=folder cargo test -p tests --test page pictures`.
+/// Takes screenshots for developers of the page: `MLPROF_TEST_PICTURES=folder cargo test -p tests
+/// --test page pictures`.
 #[test]
 fn pictures_are_taken_where_they_are_asked_for() {
     if std::env::var_os("MLPROF_TEST_PICTURES").is_some() {
@@ -80,12 +81,13 @@ fn pictures_are_taken_where_they_are_asked_for() {
     }
 }
 
-/// Has a browser open the page of these reports and go through a scenario. What that prints.
+/// Opens the page of these reports in a browser, runs a scenario, and returns the scenario's
+/// output.
 fn seen(scenario: &str, reports: &[Report]) -> String {
     seen_page(scenario, &page::html(reports))
 }
 
-/// The same of any page.
+/// Opens any page in a browser, runs a scenario, and returns the scenario's output.
 fn seen_page(scenario: &str, html: &str) -> String {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = folder.path().join("reports.html");
@@ -99,7 +101,7 @@ fn seen_page(scenario: &str, html: &str) -> String {
     printed.into_owned()
 }
 
-/// The script that drives the browser, beside the packages that it needs, in the folder of build output.
+/// Returns the script that controls the browser. It is in the build folder, next to its packages.
 fn driver() -> &'static Path {
     static DRIVER: OnceLock<PathBuf> = OnceLock::new();
     const FILES: [&str; 7] = [

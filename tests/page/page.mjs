@@ -1,5 +1,5 @@
-// A page in a browser, and what a person does to it. Fails on any message on the console, any request, and
-// any breach of the page's policy.
+// A page in a browser with simulated user actions. Any console message, network request or
+// violation of the page's content policy is an error.
 
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";

@@ -1,4 +1,4 @@
-//! The reports that pages are made of.
+//! Reports for the pages under test.
 
 use mlprof_core::hook::{MemoryCategory, MemoryDevice};
 use mlprof_core::report::advanced::FunctionKey;
@@ -18,10 +18,10 @@ use mlprof_core::tensor::Phase;
 use mlprof_core::{Report, Stage};
 use serde_json::Value;
 
-/// A report of every kind, each with everything that it can have.
+/// Reports of all kinds with all optional parts.
 const EVERYTHING: &str = include_str!("../../mlprof/tests/report_and_convert/schema/1.json");
 
-/// All kinds, a second rank, and enough ops to search in.
+/// Returns reports of all kinds, with a second rank and enough ops for the search.
 pub fn everything() -> Vec<Report> {
     let mut reports: Vec<Report> = serde_json::from_str(EVERYTHING).expect("reports");
     let mut other = reports[0].clone();
@@ -63,7 +63,7 @@ pub fn everything() -> Vec<Report> {
     reports
 }
 
-/// Activations of two layers at the peak, of which a mebibyte is never freed.
+/// Adds activations of two layers at the peak. One mebibyte of them is never freed.
 fn allocate(report: &mut MemoryReport) {
     const MIB: u64 = 1 << 20;
     let path = |action: &str, own_bytes: u64, inside: Vec<PathMemory>| PathMemory {
@@ -88,7 +88,8 @@ fn allocate(report: &mut MemoryReport) {
     report.process.total.allocated_blocks = 120_000;
 }
 
-/// Two ranks of one run: the second one waits three seconds longer for its data, and the first one for it.
+/// Returns two ranks of one run. The second rank waits three seconds longer for its data, and the
+/// first one waits for the second.
 pub fn ranks() -> Vec<Report> {
     let Some(Report::Simple(any)) = everything().into_iter().next() else {
         panic!("a Simple report comes first")
@@ -117,7 +118,7 @@ pub fn ranks() -> Vec<Report> {
     vec![rank(0, 0.5), rank(1, 3.5)]
 }
 
-/// Half of a row in each of two modules, one in forward and one in backward.
+/// Splits a row into two halves in different modules, one forward and one backward.
 fn halves(row: &KeyAverage) -> [FinestRow; 2] {
     [("conv1: Conv2d", Phase::Forward, 0), ("conv2: Conv2d", Phase::Backward, 1)].map(
         |(module, phase, rest)| {
@@ -130,7 +131,7 @@ fn halves(row: &KeyAverage) -> [FinestRow; 2] {
     )
 }
 
-/// Rows below each other: an epoch, its batches with their steps, and what is saved between them.
+/// Adds nested rows: an epoch, its batches with their steps, and a checkpoint between them.
 fn nest(actions: &mut Vec<ActionStatistics>) {
     let first = actions[0].clone();
     let levels = [
@@ -151,7 +152,8 @@ fn nest(actions: &mut Vec<ActionStatistics>) {
     }));
 }
 
-/// Sixty moments, of which that after 40 ms has the most: 40 KiB of activations on 16 KiB of parameters.
+/// Returns a timeline with sixty points. The peak is at 40 ms, with 40 KiB of activations and 16
+/// KiB of parameters.
 fn memory() -> MemoryOverTime {
     const KIB: u64 = 1024;
     let category = |category, at: fn(u64) -> u64| CategoryOverTime {
@@ -202,7 +204,7 @@ fn memory() -> MemoryOverTime {
     }
 }
 
-/// A device that is busy for a quarter of a second.
+/// Returns a device that is busy for a quarter of a second.
 fn idle(stream: Option<u32>) -> DeviceIdle {
     let gaps = |seconds| IdleGaps { count: 5, seconds, longest_seconds: seconds / 2.0 };
     DeviceIdle {
@@ -218,7 +220,8 @@ fn idle(stream: Option<u32>) -> DeviceIdle {
     }
 }
 
-/// Sixty steps of which two are long: number 20 waited for its data, number 41 for its backward.
+/// Returns sixty steps, two of which are long: step 20 waited for data, and step 41 for its
+/// backward pass.
 fn steps() -> StepSeries {
     let entry = |number: u64| {
         let (data, backward) = match number {
@@ -230,7 +233,7 @@ fn steps() -> StepSeries {
         StepEntry {
             number,
             count: 1,
-            // Each tenth step is followed by a validation.
+            // A validation follows after every tenth step.
             start_seconds: 0.1 * number as f64,
             seconds: data + forward + backward + optimizer + other,
             data_seconds: data,
@@ -261,7 +264,7 @@ fn validations() -> StepSeries {
     StepSeries { stage: Some(Stage::Validate), steps: 5, entries, durations: None }
 }
 
-/// Of an action that has a row.
+/// Returns a finding about an action that has a row.
 fn finding() -> Finding {
     Finding {
         rule: "checkpoints".to_owned(),
@@ -274,7 +277,7 @@ fn finding() -> Finding {
     }
 }
 
-/// Adds calls to the first thread: three levels, the outer ones with several callees.
+/// Adds three levels of calls to the first thread. The outer ones have several callees.
 fn deepen(report: &mut AdvancedReport) {
     let thread = &mut report.threads[0];
     let root = thread.roots[0].clone();
@@ -305,7 +308,8 @@ fn module(name: &str, seconds: f64, children: Vec<ModuleStatistics>) -> ModuleSt
     }
 }
 
-/// The same with names that would be markup, turn the direction of writing around, or are very long.
+/// Returns the same reports with hostile names: HTML markup, right-to-left marks, and very long
+/// names.
 pub fn hostile() -> Vec<Report> {
     let mut values = serde_json::to_value(everything()).expect("JSON");
     let mut count = 0;
@@ -357,7 +361,7 @@ fn rename(value: &mut Value, count: &mut usize) {
     }
 }
 
-/// Ten million ops in a hundred thousand rows, and a tree of calls with as many places.
+/// Returns ten million ops in a hundred thousand rows, and a call tree with as many nodes.
 pub fn large() -> Vec<Report> {
     const ROWS: u64 = 100_000;
     let mut reports = everything();

@@ -1,4 +1,4 @@
-// What a person does to a page of reports.
+// User actions on a report page.
 
 import assert from "node:assert/strict";
 
@@ -17,7 +17,7 @@ export const scenarios = {
     assert.deepEqual(await actions.column(1), [...names].sort(), "sorted by name");
     await (await actions.title(1)).click();
     assert.deepEqual(await actions.column(1), [...names].sort().reverse(), "and the other way around");
-    // By keyboard, by number.
+    // Sorts by a numeric column with the keyboard.
     await (await actions.title(3)).focus();
     await page.keyboard.press("Enter");
     const totals = await page.$$eval("[data-test=this] tbody tr td:nth-child(3)", (cells) => cells.map((cell) => Number.parseFloat(cell.dataset.v ?? cell.textContent)));
@@ -25,7 +25,7 @@ export const scenarios = {
     assert.equal(await page.$eval("[data-test=this] thead th:nth-child(3)", (title) => title.getAttribute("aria-sort")), "descending");
     await actions.done();
 
-    // Search: the first one that there is.
+    // Uses the first search field.
     const ops = await table(page, "Ops, kernels, actions and modules of the recorded steps");
     const all = await ops.column(1);
     await typed(page, "[data-tools=this] input[type=search]", all[1]);
@@ -39,7 +39,8 @@ export const scenarios = {
     assert.deepEqual(await ops.column(1), all, "all are back");
     await ops.done();
 
-    // The icicle of calls: a click zooms, Escape goes back, arrows go down, the search marks.
+    // The icicle chart of calls: a click zooms in, Escape zooms out, arrow keys move, and the
+    // search marks matches.
     const chart = "[data-tree=calls]";
     const boxes = () => page.$$eval(`${chart} .box`, (all) => all.map((box) => [box.textContent, box.offsetWidth]));
     const whole = await boxes();
@@ -68,18 +69,18 @@ export const scenarios = {
     assert.ok((await texts(page, `${chart} .box.found`)).includes(wanted));
     assert.match((await texts(page, `${chart} .status`))[0], /found: .* %/);
 
-    // A finding leads to the row that it talks of.
+    // A finding links to the row that it refers to.
     assert.match((await texts(page, "#findings li"))[0], /Saving checkpoints.*at most 1.00 ms a step, 2.00 s of the run, 30.0 %.*Save less often/);
     await (await page.$("#findings a")).click();
     assert.equal(await page.evaluate(() => document.activeElement.textContent), "save_checkpoint");
     assert.ok(await page.evaluate(() => document.activeElement.closest("#r0 tr") !== null));
 
-    // `/` goes to a search.
+    // The key `/` focuses a search field.
     await page.evaluate(() => document.activeElement.blur());
     await page.keyboard.press("/");
     assert.equal(await page.evaluate(() => document.activeElement.type), "search");
 
-    // Every chart of the page, and both schemes.
+    // Shows all charts of the page, in both color schemes.
     await page.$$eval(".icicle", (all) => all.forEach((one) => one.scrollIntoView()));
     for (const host of await page.$$(".icicle")) {
       await host.scrollIntoView();
@@ -105,24 +106,24 @@ export const scenarios = {
     assert.deepEqual(await names(), nested.map((name) => name.slice(3)));
     const left = (name) => page.$$eval(inside, (all, name) => parseFloat(getComputedStyle(all.find((th) => th.textContent === name)).paddingLeft), name);
     assert.ok((await left("loss")) > (await left("step")) && (await left("step")) > (await left("epoch")), "they are indented");
-    // By name: beside each other only.
+    // Sorts by name, which only orders siblings.
     await (await actions.title(1)).click();
     assert.deepEqual(await names(), ["epoch", "batch", "step", "backward", "loss", "zero", "save"]);
     await (await actions.title(1)).click();
     assert.deepEqual(await names(), ["epoch", "save", "batch", "zero", "step", "loss", "backward"]);
-    // What is found stands inside of what is around it.
+    // Matches are shown with their parent rows.
     await typed(page, "[data-tools=this] input[type=search]", "loss");
     assert.deepEqual(await names(), ["epoch", "batch", "step", "loss"]);
     assert.match((await texts(page, "[data-tools=this] [role=status]"))[0], /^1 of /);
     await typed(page, "[data-tools=this] input[type=search]", " ");
-    // As if there were no tree.
+    // Shows the rows without the tree.
     const toggle = await page.$("[data-tools=this] label input[type=checkbox]");
     await toggle.click();
     assert.deepEqual(await names(), ["zero", "step", "save", "loss", "epoch", "batch", "backward"]);
     assert.equal(await left("loss"), await left("epoch"), "nothing is indented");
     await (await actions.title(3)).click();
     assert.deepEqual(await names(), ["epoch", "batch", "step", "backward", "loss", "save", "zero"], "by total");
-    // By keyboard back to the tree.
+    // Returns to the tree with the keyboard.
     await toggle.focus();
     await page.keyboard.press("Space");
     assert.deepEqual(await names(), ["epoch", "batch", "step", "backward", "loss", "zero", "save"]);
@@ -154,19 +155,19 @@ export const scenarios = {
     });
     const sum = (rows, number) => rows.reduce((sum, row) => sum + row[number], 0);
     const own = await rows();
-    // By what every row says: as many rows as kinds.
+    // Groups by a column that every row has, which gives one row per kind.
     await choose("Kind");
     const kinds = await rows();
     assert.deepEqual(new Set(kinds.map((row) => row.shown[0])), new Set(own.map((row) => row.shown.at(-1))));
     assert.equal(sum(kinds, "calls"), sum(own, "calls"), "calls add up");
-    // By two things that the table does not have: each half of all in one place.
+    // Groups by two properties that are not columns. Each of them contains one half of every row.
     await choose("Module", "Phase");
     const halves = await rows();
     const places = halves.map((row) => row.shown.join(" "));
     assert.deepEqual(places.sort(), ["conv1: Conv2d forward", "conv2: Conv2d backward"]);
     assert.equal(sum(halves, "calls"), sum(own, "calls"), "calls add up here, too");
     assert.ok(Math.abs(sum(halves, "own") / sum(own, "own") - 1) < 1e-3, "and so do self times");
-    // By all of it: every op twice; sorting and searching go on.
+    // Groups by all properties, so that every op appears twice. Sorting and searching still work.
     await choose("Name", "Module", "Phase", "Kind");
     assert.equal((await rows()).length, 2 * own.length);
     await typed(page, "[data-tools=this] input[type=search]", "op_7 backward");
@@ -177,7 +178,7 @@ export const scenarios = {
     const names = await page.$$eval("[data-test=this] tbody th", (all) => all.map((th) => th.textContent));
     const order = new Intl.Collator("en", { numeric: true });
     assert.deepEqual(names, [...names].sort(order.compare), "sorted by name");
-    // By nothing: all in one row. And back to what the page had.
+    // Groups by no property, which gives a single row, and then restores the initial view.
     await choose();
     assert.deepEqual((await rows()).map((row) => row.calls), [sum(own, "calls")]);
     await choose("Name", "Kind");
@@ -212,7 +213,7 @@ export const scenarios = {
     assert.deepEqual(await texts(page, `${picture} .key`), ["temporary", "activations", "parameters"]);
     const heading = await page.$eval(picture, (figure) => figure.previousElementSibling.textContent);
     assert.match(heading, /The most was 57.0. KiB, 40.0 ms after .* in step 2: activations 70.2 %, parameters 28.1 %.* aten::conv2d in conv1: 30.0. KiB/);
-    // The mark stands where the peak is: two thirds of the way.
+    // The mark is at the peak, at two thirds of the width.
     const svg = await page.$(`${picture} svg`);
     await svg.scrollIntoView();
     const [mark, box] = [await (await page.$(`${picture} .mark`)).boundingBox(), await svg.boundingBox()];
@@ -228,7 +229,7 @@ export const scenarios = {
     assert.match(await said(), /^57.0. KiB at 40.0 ms/, "the next one that stands out is the peak");
     await page.keyboard.press("ArrowRight");
     assert.match(await said(), / at 41.0 ms/);
-    // Without scripts, and in print.
+    // Checks the page without scripts and in print.
     const plain = await open({ javascript: false });
     const rows = (caption) => plain.$$eval("table", (tables, caption) => {
       const table = tables.find((table) => table.caption.textContent.startsWith(caption));
@@ -251,7 +252,7 @@ export const scenarios = {
     const validations = await page.$eval(`${strip} path.p5`, (path) => path.getAttribute("d").split("M").length - 1);
     assert.equal(validations, 5);
     assert.deepEqual(await texts(page, `${strip} .key`), ["data", "forward", "backward", "optimizer", "other", "validation"]);
-    // Those that took long have a mark, which leads to a row that says why.
+    // Long steps have a mark that links to a row with the reason.
     const marks = await page.$$eval(`${strip} a`, (all) => all.map((one) => one.getAttribute("aria-label")));
     assert.deepEqual(marks, ["Step 20: 336 ms", "Step 41: 107 ms"]);
     await (await page.$(`${strip} a:nth-of-type(2)`)).click();
@@ -262,12 +263,12 @@ export const scenarios = {
     assert.ok(Number(times) > 2.8 && Number(times) < 3, times);
     assert.ok((await row(41)).at(-1).startsWith("aten::mm"));
     assert.equal((await row(20))[1], "data, +299 ms");
-    // A click anywhere says what stands there; arrows go on.
+    // A click shows the step at that position, and the arrow keys move to other steps.
     const svg = await page.$(`${strip} svg`);
     await svg.scrollIntoView();
     const box = await svg.boundingBox();
     const said = async () => (await texts(page, `${strip} .status`))[0];
-    // Of 65 bars the third is step 2.
+    // The third of 65 bars is step 2.
     await page.mouse.click(box.x + (2.5 * box.width) / 65, box.y + box.height - 5);
     assert.match(await said(), /^Step 2 at 200 ms: 37.0 ms · backward 20.0 ms \(54 %\) · forward/);
     await page.$eval(`${strip} svg`, (svg) => svg.focus());
@@ -277,7 +278,7 @@ export const scenarios = {
     assert.match(await said(), /^Step 20 at 2.00 s: 336 ms · data 300 ms/, "the next long one");
     await page.keyboard.press("End");
     assert.match(await said(), /^Step 59 /);
-    // It can be read without scripts, in both schemes and in print.
+    // The page is readable without scripts, in both color schemes and in print.
     const plain = await open({ javascript: false, dark: true });
     assert.equal(await bars(plain), 60);
     assert.equal(await plain.$$eval("#r0-step-20 td", (cells) => cells[1].textContent), "data, +299 ms");
@@ -311,7 +312,7 @@ export const scenarios = {
     const charts = await page.$$eval(".icicle", (all) => all.map((one) => one.querySelectorAll(".box").length));
     assert.ok(charts.length > 3 && charts.every((boxes) => boxes > 0), `${charts}`);
     assert.equal(await page.$$eval("tbody tr[hidden]", (all) => all.length), 0);
-    // The charts were drawn for the window: on narrower paper they still end where it does.
+    // The charts were drawn for the window width, but must also fit on narrower paper.
     await page.emulateMediaType("print");
     const over = await page.$$eval(".chart", (all) => all.map((chart) => {
       const before = chart.getBoundingClientRect().width;
@@ -341,7 +342,7 @@ export const scenarios = {
     assert.equal(await page.$$eval("img, iframe, object", (all) => all.length), 0);
     assert.equal(await page.$$eval("script", (all) => all.length), 2, "those of the page");
     for (const box of await page.$$("[data-tree=calls] .box")) await box.focus();
-    // Marks of direction are shown as such, also in what scripts add.
+    // Direction marks are shown as visible text, also in content that scripts add.
     const marked = await page.$$eval(".icicle, table, option", (all) => all.filter((one) => one.textContent.includes("\u202e")).length);
     assert.equal(marked, 0);
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);

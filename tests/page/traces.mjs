@@ -1,4 +1,4 @@
-// What a person does to a page of traces.
+// User actions on a trace page.
 
 import assert from "node:assert/strict";
 
@@ -19,7 +19,7 @@ export const scenarios = {
     await typed(page, "[data-tools=this] input[type=search]", "softmax");
     assert.deepEqual(await names.column(1), ["aten::softmax"], "searched");
     await names.done();
-    // The whole bar is the step, and what is under the pointer is said.
+    // The whole bar represents the step, and a tooltip describes the part under the pointer.
     const bar = await page.$("[data-stretches] svg");
     const drawn = await bar.$$eval("rect:not(.cursor)", (all) =>
       all.map((one) => Number(one.getAttribute("width"))).reduce((sum, one) => sum + one, 0));
@@ -36,7 +36,7 @@ export const scenarios = {
     assert.notEqual(await said(), end, "keys go along the path");
     await page.keyboard.press("ArrowRight");
     assert.match(await said(), /at 25\.\d µs/);
-    // Stretch by stretch: folded, and found.
+    // The table of stretches is collapsed and can be searched.
     const title = /The critical path of step \d+, stretch by stretch/;
     const titles = await texts(page, "summary");
     const place = titles.findIndex((words) => title.test(words));

@@ -1,4 +1,4 @@
-//! The page of traces.
+//! Tests the page of traces.
 
 use mlprof_analysis::page::Page;
 use mlprof_analysis::ranks::{RankFacts, Ranks};
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::pages::everything;
 use super::seen_page;
 
-/// Names of ops, or what somebody calls them who wants a page to break.
+/// Prefix and suffix of normal op names. Other tests use hostile ones.
 const HARMLESS: [&str; 2] = ["aten::", ""];
 const HOSTILE: [&str; 2] =
     ["</script><img src=x onerror=window.broken=1>", "\u{202e}<script>window.broken=1</script>"];
 
-/// A rank's trace: twelve steps of 400 µs and more, of which rank 1 takes 100 µs longer; ops, a kernel for each and a
-/// copy, whose end the step waits for.
+/// Returns a rank's trace of twelve steps of at least 400 µs, which are 100 µs longer on rank 1. It
+/// contains ops, a kernel for each of them, and a copy, for whose end the step waits.
 fn trace(rank: u32, [prefix, suffix]: [&str; 2]) -> Value {
     let mut events = Vec::new();
     let mut at = 0;
@@ -94,7 +94,8 @@ fn hostile_names_are_harmless_in_traces() {
     seen_page("hostile_traces", &page(HOSTILE, &[]));
 }
 
-/// For whoever works on the page, as `pictures_are_taken_where_they_are_asked_for`.
+/// Takes screenshots for developers of the page, as `pictures_are_taken_where_they_are_asked_for`
+/// does.
 #[test]
 fn pictures_of_traces_are_taken_where_they_are_asked_for() {
     if std::env::var_os("MLPROF_TEST_PICTURES").is_some() {

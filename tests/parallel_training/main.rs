@@ -1,4 +1,4 @@
-//! Training by two processes: a report of each, and what they say together.
+//! Tests training with two processes: one report per process, and a combined analysis.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ impl Program {
     }
 }
 
-/// Steps of one epoch: 1257 digits, half of them for each process, 32 at a time.
+/// Steps of one epoch: 1257 digits, half of them per process, in batches of 32.
 const STEPS: u64 = 20;
 
 fn both_processes_train_together_and_report_apart(program: Program) {
@@ -65,7 +65,7 @@ fn a_process_that_dies_does_not_leave_the_other_waiting(program: Program) {
     assert!(Table::find("FIT", &text).row("all_reduce_gradients").calls >= 10);
 }
 
-/// The report of rank 0 of a training by two processes.
+/// Returns the report of rank 0 from a training with two processes.
 fn report_of_rank_0(program: Program, more: &[&str]) -> String {
     let directory = tempdir().expect("a folder");
     let run = program.run(directory.path());
@@ -90,7 +90,8 @@ fn the_report_of_rank_0_names_who_holds_the_others_up(program: Program) {
     assert!(report.contains("\nIt loses the most in forward, "), "{report}");
 }
 
-/// Traces of two ranks, of twelve steps each, and what `mlprof merge` makes of them.
+/// Records the traces of two ranks with twelve steps each, and merges them. Returns the analysis
+/// that `mlprof merge` prints, and the merged trace.
 fn merged(program: Program, more: &[&str]) -> (serde_json::Value, serde_json::Value) {
     let directory = tempdir().expect("a folder");
     let run = program.run(directory.path());
@@ -105,8 +106,8 @@ fn merged(program: Program, more: &[&str]) -> (serde_json::Value, serde_json::Va
     (json(found.stdout.as_bytes()), json(&merged))
 }
 
-/// Who is late is named with what makes it late, however busy the machine is: 60 ms of sleep are many times what
-/// a step takes.
+/// Checks that the analysis names the late rank and the cause. A sleep of 60 ms is many times
+/// longer than a step, even on a loaded machine.
 fn a_rank_whose_data_are_late_is_found_in_the_traces_of_both(program: Program) {
     let (found, merged) = merged(program, &["--slow-rank", "1", "--slow-by", "60"]);
     assert_eq!((&found["world_size"], &found["missing"]), (&2.into(), &serde_json::json!([])));
@@ -116,15 +117,15 @@ fn a_rank_whose_data_are_late_is_found_in_the_traces_of_both(program: Program) {
     assert_eq!((&slow[0]["rank"], &slow[0]["stage"]), (&1.into(), &"waiting for data".into()));
     let longer = slow[0]["stage_longer_ns"].as_i64().expect("a number");
     assert!(longer > 40_000_000, "{longer} ns of 60 ms");
-    // What stages are to blame for is the steps' whole length.
+    // The exposed times of all stages add up to the length of the steps.
     let exposed = found["exposed"].as_array().expect("a list").iter();
     let sum: i64 = exposed.map(|part| part["exposed_ns"].as_i64().expect("a number")).sum();
     assert_eq!(sum, found["length_ns"].as_i64().expect("a number"));
-    // Both ran on this machine, whose clock tells where their times lie.
+    // Both processes ran on this machine, so their clocks are the same.
     let offset = &found["files"][1]["offset"];
     assert_eq!(offset["method"], "machine_clock", "{found:#}");
     assert!(offset["error_ns"].as_i64().is_some_and(|error| error < 1_000_000), "{offset}");
-    // Nobody is through a collective before all have come to it.
+    // No rank leaves a collective operation before all ranks have entered it.
     let events = merged["traceEvents"].as_array().expect("a list");
     let meetings = |process: i64| -> Vec<(f64, f64)> {
         let is_it = |event: &&serde_json::Value| {

@@ -1,18 +1,19 @@
-//! Packages that are built together, for their own tests (`cargo xtask test candle`) and for programs that end-to-end
-//! tests run: of what they stand on there is then one build, not one for each of them.
+//! Packages that are built together, for their own tests (`cargo xtask test candle`) and for the
+//! programs of end-to-end tests. Their dependencies are then built only once.
 
-/// Of any command that builds: this package asks for each feature of crates outside of this workspace that some
-/// command asks for, so that what several of them stand on is built once.
+/// Package that every build command includes. It requests all third-party features that any command
+/// requests, so that shared dependencies are built once.
 pub const UNIFICATION: &str = "feature-unification";
 
-/// Packages, their features, and the profile that they are built in.
+/// Packages, their features, and the profile of their build.
 #[derive(Debug)]
 pub struct Together {
-    /// What is built, and tested.
+    /// Packages that are built and tested.
     pub packages: &'static [&'static str],
-    /// With the names of the packages before them.
+    /// Features with package prefixes.
     pub features: &'static [&'static str],
-    /// `quick` where hundreds of crates would take half an hour to optimise, `tested` where what computes must be.
+    /// Build profile: `quick` if optimising hundreds of crates would take half an hour, and
+    /// `tested` if the computation must be optimised.
     pub profile: &'static str,
 }
 
@@ -38,37 +39,39 @@ pub const CANDLE: Together = Together {
     profile: "tested",
 };
 
-/// For all of burn's devices.
+/// Burn's plugin and programs for all of burn's devices.
 pub const BURN: Together = Together {
     packages: &["mlprof-burn", "burn-digits"],
     features: &["mlprof-burn/otlp", "mlprof-burn/rl", "mlprof-burn/tracing", "burn-digits/wgpu"],
     profile: "quick",
 };
 
-/// The same with burn 0.23, on the processor alone: a workspace of its own, at [`BURN_NEXT_MANIFEST`].
+/// Burn's plugin and programs with burn 0.23, only for the CPU. They are a separate workspace at
+/// [`BURN_NEXT_MANIFEST`].
 pub const BURN_NEXT: Together = Together {
     packages: &["mlprof-burn-next", "burn-digits-next"],
     features: &["mlprof-burn-next/otlp", "mlprof-burn-next/rl", "mlprof-burn-next/tracing"],
     profile: "quick",
 };
 
-/// The manifest of [`BURN_NEXT`], in the folder of the main workspace.
+/// The manifest of [`BURN_NEXT`], relative to the main workspace.
 pub const BURN_NEXT_MANIFEST: &str = "burn-plugin/next/Cargo.toml";
 
-/// The folder of what is built of [`BURN_NEXT`], in that of all builds.
+/// The build folder of [`BURN_NEXT`], inside the common build folder.
 pub const BURN_NEXT_FOLDER: &str = "next";
 
-/// Tests of `burn-digits` run the programs of [`BURN_NEXT`] where this variable is set.
+/// Environment variable that makes the tests of `burn-digits` run the programs of [`BURN_NEXT`].
 pub const BURN_NEXT_VARIABLE: &str = "MLPROF_TEST_BURN_NEXT";
 
-/// tch, which looks for libtorch.
+/// Tch's plugin and programs, which need libtorch.
 pub const TCH: Together = Together {
     packages: &["mlprof-tch", "tch-digits"],
     features: &["mlprof-tch/capture", "mlprof-tch/kineto-oracle", "mlprof-tch/otlp"],
     profile: "tested",
 };
 
-/// The command, and what it asks traces. What reads whole frameworks, and traces, is optimised a little in this profile.
+/// The command and its trace analysis. This profile optimises slightly the code that parses whole
+/// frameworks and traces.
 pub const COMMAND: Together = Together {
     packages: &["mlprof", "mlprof-analysis", "mlprof-instrument"],
     features: &["mlprof/parquet", "mlprof-analysis/parquet"],
@@ -76,9 +79,9 @@ pub const COMMAND: Together = Together {
 };
 
 impl Together {
-    /// What cargo is told behind `build` or `test`.
+    /// Returns cargo's arguments after `build` or `test`.
     pub fn arguments(&self) -> impl Iterator<Item = String> {
-        // A workspace of its own has no such package, and nothing to build together with.
+        // The separate workspace does not contain this package and shares no build.
         let has_unification = self.packages != BURN_NEXT.packages;
         let packages = self.packages.iter().chain(has_unification.then_some(&UNIFICATION));
         let packages = packages.flat_map(|package| ["--package".to_owned(), (*package).to_owned()]);

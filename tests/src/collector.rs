@@ -1,5 +1,5 @@
-//! OpenTelemetry's collector, as whoever runs trainings has one: Rotel, which takes what is pushed, reads it, gathers it and
-//! hands it on, here to OpenTelemetry's own messages for Python.
+//! An OpenTelemetry collector as used in production: Rotel. It receives and parses pushed metrics,
+//! and exports them to a Python script based on OpenTelemetry's message definitions.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -16,8 +16,8 @@ use crate::program::Run;
 use crate::python;
 use crate::table::Table;
 
-/// Keeps the push that was made last as JSON: the collector may hand on an earlier one after it. A
-/// push with a field that OTLP does not know is not answered.
+/// Python script that stores the latest push as JSON, because the collector may export an earlier
+/// one after it. It rejects pushes with fields that OTLP does not define.
 const READER: &str = r#"
 import gzip, http.server, json, os, sys
 from google.protobuf.json_format import MessageToDict
@@ -72,10 +72,10 @@ print(server.server_port, flush=True)
 server.serve_forever()
 "#;
 
-/// Starting, and handing on what is left when it is told to end.
+/// Timeout for the start, and for exporting the remaining data at the end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Gone when this is dropped.
+/// A running collector, which is stopped when dropped.
 #[derive(Debug)]
 pub struct Collector {
     rotel: Child,
@@ -85,7 +85,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Starts it. What it has to write goes to `folder`.
+    /// Starts a collector that writes its files to `folder`.
     pub fn start(folder: &Path) -> Self {
         let file = folder.join("pushed.json");
         let (python, agent) = python::with_opentelemetry();
@@ -117,12 +117,12 @@ impl Collector {
         collector
     }
 
-    /// What `OTEL_EXPORTER_OTLP_ENDPOINT` is to be.
+    /// Returns the value for `OTEL_EXPORTER_OTLP_ENDPOINT`.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Ends it. Returns the last push that it was given.
+    /// Stops the collector and returns the last push that it received.
     pub fn finish(mut self) -> Pushed {
         let mut kill = Command::new("kill");
         let told = kill.arg(self.rotel.id().to_string()).status().expect("it is everywhere");
@@ -146,25 +146,25 @@ impl Drop for Collector {
     }
 }
 
-/// Nobody listens there, and nobody is given one of them soon.
+/// Returns two ports on which no program listens, and which the system will not assign soon.
 fn free_ports() -> [u16; 2] {
     let listeners = [0, 0].map(|port| TcpListener::bind(("127.0.0.1", port)).expect("a port"));
     listeners.map(|listener| listener.local_addr().expect("an address").port())
 }
 
-/// What a training pushed at once, in the JSON of Protobuf.
+/// The metrics of one push, in Protobuf's JSON format.
 #[derive(Debug)]
 pub struct Pushed(Value);
 
 impl Pushed {
-    /// What is said of the whole process.
+    /// Returns an attribute of the whole process.
     pub fn resource(&self, key: &str) -> &Value {
         let attributes = self.0["resource"]["attributes"].as_array().expect("attributes");
         let found = attributes.iter().find(|it| it["key"] == key);
         &found.unwrap_or_else(|| panic!("no {key} in {:#}", self.0["resource"]))["value"]
     }
 
-    /// The points of a metric, by one of their attributes.
+    /// Returns the points of a metric by one of their attributes.
     pub fn points(&self, name: &str, attribute: &str) -> BTreeMap<&str, &Value> {
         let metrics = self.0["scopeMetrics"][0]["metrics"].as_array();
         let metric = metrics.expect("some").iter().find(|metric| metric["name"] == name);
@@ -182,9 +182,10 @@ impl Pushed {
         named.collect()
     }
 
-    /// The last push is made when the process ends, and so has all that the reports of its stages have: the calls of each action,
-    /// and the whole time of one of them. Of actions that begin with one of `outside` the program has some outside of stages, too: metrics
-    /// are of the whole process. Returns how many actions were compared.
+    /// Asserts that the last push agrees with the reports of all stages. The last push happens at
+    /// process exit, so it contains the calls of each action and the total time of one of them.
+    /// Actions that begin with an entry of `outside` also run outside stages, and the metrics
+    /// include these calls. Returns the number of compared actions.
     pub fn assert_is_as_reported(
         &self,
         reports: &[&Table],
@@ -193,7 +194,7 @@ impl Pushed {
     ) -> usize {
         let actions = self.points("mlprof_action_seconds", "action");
         for (action, point) in &actions {
-            // Protobuf's JSON has numbers of 64 bits as text.
+            // Protobuf's JSON represents 64-bit numbers as text.
             let pushed = point["count"].as_str().and_then(|count| count.parse::<u64>().ok());
             let reported = calls(reports, action);
             let is_more =
@@ -207,23 +208,24 @@ impl Pushed {
     }
 }
 
-/// How often an action was called by reports, which tell the sanity check apart, as metrics do not; `None` if they have no such
-/// row.
+/// Returns the calls of an action in the reports, or `None` without such a row. Reports separate
+/// the sanity check, but metrics do not.
 pub fn calls(reports: &[&Table], action: &str) -> Option<u64> {
     let is_of = |name: &str| name.strip_prefix("[SanityCheck]").unwrap_or(name) == action;
     let rows = reports.iter().flat_map(|table| &table.rows).filter(|row| is_of(&row.action));
     rows.map(|row| row.calls).reduce(|sum, calls| sum + calls)
 }
 
-/// A short training of the digits pushes what its reports say, learns the same as without, and says only where it pushes to.
-/// `outside`: what the program does outside of stages, too.
+/// Runs a short training on the digits with a collector. Asserts that it pushes the values of its
+/// reports, learns the same as without a push, and prints only the push address. `outside` lists
+/// actions that also run outside stages.
 pub fn assert_pushed_is_as_reported(program: &Path, outside: &[&str]) {
     let directory = tempdir().expect("a folder");
     let run = || Run::of(program, directory.path()).args(["--profiler", "simple", "--epochs", "2"]);
     let expected = test_accuracy(&run().succeed().stdout);
     let collector = Collector::start(directory.path());
     let pushing = run().env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url());
-    // More often than it trains an epoch, and no more than a busy machine's collector can hand on.
+    // The interval is shorter than an epoch, but long enough for the collector on a loaded machine.
     let finished = pushing.env("OTEL_METRIC_EXPORT_INTERVAL", "50").succeed();
     assert_eq!(test_accuracy(&finished.stdout), expected, "it learns the same");
     let said = finished.stderr.lines().filter(|line| line.contains("mlprof"));

@@ -1,8 +1,8 @@
-//! What all examples on the digits print and leave behind.
+//! Output that all examples on the digits have in common.
 
 use std::path::Path;
 
-/// The percentage in the last line, `test accuracy: 97.2 %`.
+/// Returns the percentage in the last line, `test accuracy: 97.2 %`.
 pub fn test_accuracy(stdout: &str) -> f64 {
     let last = stdout.lines().last().unwrap_or_default();
     let number = last.strip_prefix("test accuracy: ").and_then(|rest| rest.strip_suffix(" %"));
@@ -12,7 +12,7 @@ pub fn test_accuracy(stdout: &str) -> f64 {
     number.parse().unwrap_or_else(|_| panic!("no number in {last:?}"))
 }
 
-/// The names of the files in a directory, sorted.
+/// Returns the names of the files in a directory, sorted.
 pub fn file_names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).expect("a readable directory");
     let mut names: Vec<_> = entries

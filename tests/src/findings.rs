@@ -1,4 +1,4 @@
-//! What is found in the reports that a program has written, and what mending it saved.
+//! Reads findings from a program's reports, and compares them with the savings after a fix.
 
 use std::path::Path;
 
@@ -6,24 +6,24 @@ use serde_json::Value;
 
 use crate::program::{Finished, Run};
 
-/// The reports in the file of a program's `--json`.
+/// Returns the reports in the file of a program's `--json` option.
 pub fn reports(file: &Path) -> Vec<Value> {
     let json = std::fs::read_to_string(file).expect("a file");
     serde_json::from_str(&json).expect("a list of reports")
 }
 
-/// How long the stage took, which is what findings are of.
+/// Returns the duration of the stage, to which findings refer.
 pub fn wall_seconds(report: &Value) -> f64 {
     report["header"]["wall_seconds"].as_f64().expect("a number")
 }
 
-/// All findings of this rule.
+/// Returns all findings of this rule.
 pub fn of_rule<'report>(report: &'report Value, rule: &str) -> Vec<&'report Value> {
     let all = report["findings"].as_array().into_iter().flatten();
     all.filter(|finding| finding["rule"] == rule).collect()
 }
 
-/// Findings that are more than hints: rule, and the most that can be saved, in seconds.
+/// Returns findings above a hint: the rule, and the maximum savings in seconds.
 pub fn sure(report: &Value) -> Vec<(String, f64)> {
     let all = report["findings"].as_array().into_iter().flatten();
     let sure = all.filter(|finding| finding["confidence"] != "hint");
@@ -34,23 +34,24 @@ pub fn sure(report: &Value) -> Vec<(String, f64)> {
     .collect()
 }
 
-/// The lines in which a console report tells its findings, those above a hint.
+/// Returns the lines of a console report with findings above a hint.
 pub fn told(printed: &str) -> Vec<&str> {
     printed.lines().filter(|line| line.starts_with("Finding: ")).collect()
 }
 
-/// A program with faults that has run.
+/// The results of a program with faults.
 #[derive(Debug)]
 pub struct Faulty {
-    /// Of its fit.
+    /// Report of the program's fit.
     pub report: Value,
-    /// How long it has waited for its slow disk, in seconds: counted, whatever else the machine did. Or for a lock
-    /// that another thread held meanwhile: measured.
+    /// Waiting time in seconds. For the simulated slow disk it is counted and does not depend on
+    /// the machine's load. For a lock held by another thread it is measured.
     pub waited_seconds: f64,
 }
 
 impl Faulty {
-    /// What the program has left: the first report of its `--json`, and what it said.
+    /// Reads the first report in `file` (option `--json`) and the waiting time in the program's
+    /// output.
     pub fn new(file: &Path, finished: &Finished) -> Self {
         let waited_for = |what: &str| {
             finished.stderr.lines().find_map(|line| {
@@ -58,18 +59,19 @@ impl Faulty {
                 milliseconds.parse::<f64>().ok()
             })
         };
-        // Where another thread waits for the disk, training waits for its lock.
+        // If another thread waits for the disk, training waits for that thread's lock.
         let waited =
             waited_for("waited for the lock: ").or_else(|| waited_for("waited for the disk: "));
         Self { report: reports(file).remove(0), waited_seconds: waited.unwrap_or(0.0) * 1e-3 }
     }
 
-    /// `rule` finds in this what it promises to save, and in `mended` less than a quarter of that.
+    /// Asserts that `rule` predicts the savings of a fix for this run, and less than a quarter of
+    /// that for `mended`.
     ///
-    /// The promise, in seconds, is compared with two figures and lies between them, but for 30 %:
-    /// the waits for the disk that the program counted, which no other work of the machine changes,
-    /// and the difference of both fits. Work that goes on beside the waits makes the first larger;
-    /// a machine that is busy with something else moves the second.
+    /// The prediction, in seconds, must lie between two values with a tolerance of 30 %. The first
+    /// value is the counted waiting time for the disk, which is independent of the machine's load.
+    /// The second value is the difference between the two fits. Work that overlaps the waits
+    /// increases the first value. Other programs affect the second value.
     pub fn assert_saves_what_was_promised(&self, rule: &str, mended: &Self) {
         let promised = promised_seconds(&self.report, rule);
         let promised = promised.unwrap_or_else(|| panic!("{rule} is not found: {:#}", self.report));
@@ -87,15 +89,15 @@ impl Faulty {
     }
 }
 
-/// Returns the seconds that the one finding of `rule` promises to save, if it is found.
+/// Returns the savings in seconds that the only finding of `rule` predicts, if there is one.
 fn promised_seconds(report: &Value, rule: &str) -> Option<f64> {
     let findings = of_rule(report, rule);
     assert!(findings.len() <= 1, "{rule} is found more than once: {report:#}");
     findings.first().map(|finding| finding["cost"]["seconds"].as_f64().expect("a number"))
 }
 
-/// No profiler finds more than a hint in a run of this program, but for what these rules find. All of them
-/// look at one run, each by itself.
+/// Asserts that no profiler reports more than a hint in a run of this program, except for the rules
+/// in `known`. Each profiler observes a separate run.
 pub fn assert_healthy(program: &Path, directory: &Path, arguments: &[&str], known: &[&str]) {
     let run = Run::of(program, directory)
         .args(["--profiler", "simple+advanced+tensor", "--json", "reports.json"])

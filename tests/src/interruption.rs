@@ -1,4 +1,4 @@
-//! Ctrl-C in the middle of a training, and what it must come to.
+//! Tests Ctrl-C during a training.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -9,16 +9,16 @@ use tempfile::tempdir;
 use crate::program::Run;
 use crate::table::Table;
 
-/// Interrupts the program at `path` after its first epoch, once without a profiler and once with: both
-/// times the signal ends it, and the profiler's report comes first. It is given `arguments` besides.
-/// `check` sees the folder that it ran in.
+/// Interrupts the program at `path` after its first epoch, once without a profiler and once with
+/// one. The signal must end it both times, and the profiler's report must be printed first.
+/// `arguments` are additional arguments. `check` receives the working directory of the run.
 pub fn ctrl_c_ends_it_after_its_report(path: &Path, arguments: &[&str], check: impl Fn(&Path)) {
     for profiler in ["none", "simple"] {
         let directory = tempdir().expect("a folder");
         let run = Run::of(path, directory.path());
         let run = run.args(["--profiler", profiler, "--epochs", "100000"]).args(arguments);
         let mut running = run.start();
-        // What belongs to the first epoch, a checkpoint for example, has been done then.
+        // The work of the first epoch, such as a checkpoint, is complete at this point.
         running.wait_until_it_says("epoch 2/");
         running.interrupt();
         let interrupted = Instant::now();

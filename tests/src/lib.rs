@@ -1,8 +1,8 @@
-//! What end-to-end tests need: building a program of this workspace, running it, and reading what
-//! it writes with the tools its users have.
+//! Support for end-to-end tests: builds programs of this workspace, runs them, and reads their
+//! output with the same tools as users.
 //!
-//! Nothing here links a crate of the workspace: programs are tested as users meet them. Only the
-//! target `traces` records for itself, since machines that run tests have no GPU.
+//! This package links no crate of the workspace, so that programs are tested as users run them. The
+//! target `traces` is an exception: it records traces itself, because test machines have no GPU.
 
 pub mod builds;
 #[cfg(unix)]
@@ -20,7 +20,7 @@ pub mod tries;
 
 use std::path::PathBuf;
 
-/// The folder of build output that the running test was built in.
+/// Returns the build folder of the running test.
 pub fn target_directory() -> PathBuf {
     let own = std::env::current_exe().expect("a test knows its own path");
     // <target>/<profile>/deps/<test>

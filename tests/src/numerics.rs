@@ -1,4 +1,4 @@
-//! Programs under the numerics profiler: mistakes that are planted into them, and their records beside each other.
+//! Runs programs under the numerics profiler, with planted mistakes, and compares their records.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,37 +9,38 @@ use tempfile::tempdir;
 use crate::findings::{of_rule, reports};
 use crate::program::{Finished, Run, build};
 
-/// A training of two epochs, unless `arguments` say another number, under the numerics profiler, with its record in the folder `D`.
+/// Runs a training under the numerics profiler, with its record in the folder `D`. It has two
+/// epochs, unless `arguments` contain another number.
 pub fn run(program: &Path, directory: &Path, arguments: &[&str]) -> Finished {
     let run = Run::of(program, directory).args(["--profiler", "numerics"]);
     let run = run.args(["--json", "reports.json", "--dirpath", "D"]).args(arguments);
     if arguments.contains(&"--epochs") { run } else { run.args(["--epochs", "2"]) }.finish()
 }
 
-/// The report of its fit.
+/// Returns the report of the program's fit.
 pub fn report(directory: &Path) -> Value {
     reports(&directory.join("reports.json")).remove(0)
 }
 
-/// The record of its fit.
+/// Returns the record of the program's fit.
 pub fn record(directory: &Path) -> PathBuf {
     directory.join("D").join("fit.numerics.jsonl")
 }
 
-/// What `mlprof compare-numerics` says of the fits in two folders.
+/// Runs `mlprof compare-numerics` on the fits in two folders.
 pub fn compare(reference: &Path, other: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(build("mlprof", "mlprof"));
     command.arg("compare-numerics").arg(record(reference)).arg(record(other)).args(arguments);
     command.output().expect("it was built")
 }
 
-/// What a program has written to standard output.
+/// Returns a program's standard output as text.
 pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Plants a mistake from step 20 on into the layer `hidden` of a network of the digits, which is named, once, on standard error and
-/// in the report: what that has of it.
+/// Plants a mistake in the layer `hidden` of a digits network from step 20 on. Asserts that it is
+/// named once, on standard error and in the report. Returns the finding in the report.
 pub fn assert_planted_mistake_is_named(program: &Path, plant: &str) -> Value {
     let directory = tempdir().expect("a folder");
     let finished = run(program, directory.path(), &["--plant", plant]);
@@ -60,8 +61,9 @@ pub fn assert_planted_mistake_is_named(program: &Path, plant: &str) -> Value {
     first.clone()
 }
 
-/// Two equal runs, and one in which the layer `conv2` computes with 16 bits: it is named first, where its input agrees, and the
-/// equal ones do not differ: what is said of these.
+/// Compares two equal runs, and one whose layer `conv2` uses 16 bits. Asserts that this layer is
+/// named first with an equal input, and that the equal runs do not differ. Returns the output for
+/// the equal runs.
 pub fn assert_planted_half_is_where_runs_part(program: &Path) -> String {
     let folders = [&[][..], &[], &["--plant", "half"]].map(|arguments| {
         let directory = tempdir().expect("a folder");
@@ -81,8 +83,8 @@ pub fn assert_planted_half_is_where_runs_part(program: &Path) -> String {
     said(&equal)
 }
 
-/// A layer whose numbers are too small for 16 bits is found, and no other. That a healthy training has no trouble,
-/// [`assert_digits_are_healthy`] asserts.
+/// Asserts that only the layer whose outputs are too small for 16 bits is found.
+/// [`assert_digits_are_healthy`] checks that a healthy training has no findings.
 pub fn assert_planted_underflow_is_found(program: &Path, arguments: &[&str]) {
     let directory = tempdir().expect("a folder");
     let arguments = [&["--plant", "underflow"], arguments].concat();
@@ -94,7 +96,7 @@ pub fn assert_planted_underflow_is_found(program: &Path, arguments: &[&str]) {
     let [row] = rows[..] else { panic!("{rows:#?}") };
     let name = row["name"].as_str().expect("a name");
     assert!(name.starts_with("[module]Conv2") && name.ends_with(": conv2"), "{row:#}");
-    // What is not even subnormal is 0.
+    // Values below the subnormal range are 0.
     let [count, subnormal, zeros] =
         ["count", "subnormals", "zeros"].map(|it| row["all"][it].as_u64().expect("a number"));
     assert!(subnormal > count / 2 && subnormal + zeros <= count, "{row:#}");
@@ -114,7 +116,8 @@ fn percent(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64 * 100.0
 }
 
-/// A layer that returns nothing but 0 is found, and that nothing before it learns.
+/// Asserts that a layer with constant zero output is found, and that the layers before it receive
+/// zero gradients.
 pub fn assert_planted_dead_layer_is_found(program: &Path) {
     let directory = tempdir().expect("a folder");
     let finished = run(program, directory.path(), &["--plant", "dead"]);
@@ -131,13 +134,13 @@ pub fn assert_planted_dead_layer_is_found(program: &Path) {
     let layers = ["conv1", "conv2", "hidden", "out"];
     let parameters = |layer: &str| [format!("{layer}.bias"), format!("{layer}.weight")];
     let mut before: Vec<_> = layers.into_iter().flat_map(parameters).collect();
-    // Of zeros a layer learns what it adds to them.
+    // With zero inputs, the next layer still learns its bias.
     before.retain(|parameter| parameter != "out.bias");
     assert_eq!(still, before, "{report:#}");
     assert_eq!(of_rule(&report, "vanishing-gradient").len(), 1, "of all of them: {report:#}");
 }
 
-/// A learning rate that is far too high is told by what it does.
+/// Asserts that a learning rate that is far too high is detected by its effects.
 pub fn assert_planted_learning_rate_is_told(program: &Path) {
     let directory = tempdir().expect("a folder");
     run(program, directory.path(), &["--plant", "learning-rate"]);
@@ -147,11 +150,11 @@ pub fn assert_planted_learning_rate_is_told(program: &Path) {
         troubles.iter().any(|trouble| kinds.iter().any(|kind| trouble["kind"] == *kind))
     };
     assert!(has(&["large_update"]), "{report:#}");
-    // Which of both, rounding decides.
+    // Rounding determines which of the two occurs.
     assert!(has(&["exploding_gradient", "vanishing_gradient"]), "{report:#}");
 }
 
-/// Four layers, each with a weight and a bias, of which nothing is amiss.
+/// Asserts that four layers, each with a weight and a bias, have no findings.
 pub fn assert_digits_are_healthy(report: &Value) {
     assert_eq!(report["first_not_finite"], Value::Null, "{report:#}");
     assert_eq!(report["troubles"], serde_json::json!([]));

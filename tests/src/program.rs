@@ -1,4 +1,4 @@
-//! Building and running programs.
+//! Builds and runs programs.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use crate::builds;
 
-/// A program that runs longer is killed, and its test fails.
+/// Timeout after which a program is killed and its test fails.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Among how many threads rayon and libtorch divide ops.
+/// Variables for the number of threads in rayon and libtorch.
 const THREADS: [&str; 2] = ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"];
 
-/// Builds the programs of a package once, with those of the packages that are built together with it, and
-/// returns the path of the one that is named.
+/// Builds a package's programs once, together with all packages of the same build, and returns the
+/// path of `binary`.
 pub fn build(package: &str, binary: &str) -> PathBuf {
     static BUILT: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -29,12 +29,12 @@ pub fn build(package: &str, binary: &str) -> PathBuf {
     built.get(binary).cloned().unwrap_or_else(|| panic!("cargo built no program called {binary}"))
 }
 
-/// Whether programs of burn are built with burn 0.23, on the processor alone.
+/// Returns `true` if burn's programs are built with burn 0.23, only for the CPU.
 pub fn is_burn_next() -> bool {
     std::env::var_os(builds::BURN_NEXT_VARIABLE).is_some()
 }
 
-/// All programs at once, so that no processor waits while the last part of one is built.
+/// Builds all programs in one command, so that all cores are used until the end.
 fn run_cargo_build(package: &str) -> Vec<(String, PathBuf)> {
     let all = [builds::CANDLE, builds::BURN, builds::TCH, builds::COMMAND];
     let together = all.into_iter().find(|together| together.packages.contains(&package));
@@ -67,27 +67,27 @@ fn run_cargo_build(package: &str) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// A run of a program that is being prepared: no input, in a folder of its own, and without those
-/// variables of the environment that would change what it does. What divides ops among threads (rayon with candle and burn,
-/// libtorch) has one: such threads wait in circles for their part, and other tests run beside this one.
+/// A program run in preparation: without input, in its own folder, and without environment
+/// variables that would change its behaviour. rayon (with candle and burn) and libtorch use one
+/// thread, because their threads wait actively and other tests run in parallel.
 #[derive(Debug)]
 pub struct Run {
     command: Command,
 }
 
-/// How a program ended and what it said.
+/// Exit status and output of a program.
 #[derive(Debug)]
 pub struct Finished {
-    /// Its exit status.
+    /// Exit status.
     pub status: ExitStatus,
-    /// What it wrote to standard output.
+    /// Standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// Standard error.
     pub stderr: String,
 }
 
 impl Run {
-    /// Of the program at `path`, in the folder `directory`.
+    /// Prepares a run of the program at `path` in the folder `directory`.
     pub fn of(path: &Path, directory: &Path) -> Self {
         let mut command = Command::new(path);
         command.current_dir(directory).stdin(Stdio::null());
@@ -102,7 +102,7 @@ impl Run {
             }
         }
         command.envs(THREADS.map(|variable| (variable, "1")));
-        // Tests read the tables that are printed.
+        // Tests read complete tables.
         command.env("MLPROF_ALL_ROWS", "1");
         receive_interrupts(&mut command);
         Self { command }
@@ -115,7 +115,7 @@ impl Run {
         self
     }
 
-    /// Adds arguments behind a `--`, if there are any.
+    /// Adds arguments after a `--`, if there are any.
     #[must_use]
     pub fn arg_list(self, arguments: &[&str]) -> Self {
         if arguments.is_empty() { self } else { self.args(["--"]).args(arguments) }
@@ -128,7 +128,7 @@ impl Run {
         self
     }
 
-    /// Ops are divided among as many threads as they are without anybody's saying.
+    /// Uses the default number of threads for ops.
     #[must_use]
     pub fn on_all_threads(mut self) -> Self {
         THREADS.into_iter().for_each(|variable| {
@@ -137,19 +137,19 @@ impl Run {
         self
     }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     pub fn finish(self) -> Finished {
         self.start().finish()
     }
 
-    /// Runs it to its end, which must be success.
+    /// Runs the program to its end and asserts success.
     pub fn succeed(self) -> Finished {
         let finished = self.finish();
         assert!(finished.status.success(), "{finished:#?}");
         finished
     }
 
-    /// Starts it.
+    /// Starts the program.
     pub fn start(mut self) -> Running {
         let mut child = self.command.spawn().expect("the program starts");
         let stdout = child.stdout.take().map(Collected::from);
@@ -157,7 +157,7 @@ impl Run {
         Running { child, stdout, stderr, started: Instant::now() }
     }
 
-    /// Starts it and hands its output to the caller, who may close it.
+    /// Starts the program and returns its standard output, which the caller may close.
     pub fn start_with_output(mut self) -> (Running, std::process::ChildStdout) {
         let mut child = self.command.spawn().expect("the program starts");
         let stdout = child.stdout.take().expect("piped");
@@ -166,7 +166,7 @@ impl Run {
     }
 }
 
-/// Output that a thread of its own reads while the program runs, so that the program never waits.
+/// Output that a separate thread reads, so that the program never blocks on a full pipe.
 #[derive(Debug)]
 struct Collected {
     reader: JoinHandle<()>,
@@ -179,7 +179,7 @@ impl Collected {
         let written = Arc::clone(&bytes);
         let reader = std::thread::spawn(move || {
             let mut chunk = [0; 4096];
-            // An error is the end of the stream as well.
+            // An error also ends the stream.
             while let Ok(length @ 1..) = stream.read(&mut chunk) {
                 let mut bytes = written.lock().unwrap_or_else(PoisonError::into_inner);
                 bytes.extend_from_slice(&chunk[..length]);
@@ -201,7 +201,7 @@ impl Collected {
     }
 }
 
-/// A program that runs. Killed if its test fails meanwhile.
+/// A running program, which is killed if its test fails.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -211,34 +211,34 @@ pub struct Running {
 }
 
 impl Running {
-    /// Sends it what Ctrl-C in a terminal sends.
+    /// Sends SIGINT, as Ctrl-C in a terminal does.
     #[cfg(unix)]
     pub fn interrupt(&mut self) {
         if !self.is_alive() {
             return;
         }
         let id = libc::pid_t::try_from(self.child.id()).expect("a process id");
-        // SAFETY: the child was not waited for when last seen, so the id is still its own. A
-        // signal to one that has ended meanwhile goes nowhere.
+        // SAFETY: `kill` takes plain integers. The child has not been waited for, so its process id
+        // is not reused. A signal to a process that has already exited has no effect.
         unsafe { libc::kill(id, libc::SIGINT) };
     }
 
-    /// Kills it, which it cannot prevent.
+    /// Sends SIGKILL, which the program cannot handle.
     pub fn kill(&mut self) {
         self.child.kill().expect("a child can be killed");
     }
 
-    /// The process's number.
+    /// Returns the process id.
     pub fn number(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it has not ended yet.
+    /// Returns `true` if the program has not exited.
     pub fn is_alive(&mut self) -> bool {
         self.child.try_wait().expect("a child can be waited for").is_none()
     }
 
-    /// Waits until it has written `text` to one of its outputs.
+    /// Waits until the program has written `text` to standard output or standard error.
     pub fn wait_until_it_says(&mut self, text: &str) {
         loop {
             let has_ended = self.child.try_wait().expect("a child can be waited for").is_some();
@@ -253,7 +253,7 @@ impl Running {
         }
     }
 
-    /// What it has written behind `text` on the same line of one of its outputs, once it has.
+    /// Waits until the program has written a line with `text`, and returns the rest of that line.
     pub fn rest_of_line(&mut self, text: &str) -> String {
         self.wait_until_it_says(text);
         loop {
@@ -269,7 +269,7 @@ impl Running {
         }
     }
 
-    /// Waits for its end, but not for ever.
+    /// Waits for the program's end, with a timeout.
     pub fn finish(mut self) -> Finished {
         let status = loop {
             match self.child.try_wait().expect("a child can be waited for") {
@@ -286,18 +286,19 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail if it has ended, which is fine.
+        // Both calls fail if the program has already exited, which is acceptable.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Tests that run in the background of a shell inherit an ignored SIGINT, which the program would
-/// rightly go on to ignore.
+/// Enables SIGINT. Tests in the background of a shell inherit an ignored SIGINT, and the program
+/// would correctly keep it ignored.
 #[cfg(unix)]
 fn receive_interrupts(command: &mut Command) {
     use std::os::unix::process::CommandExt;
-    // SAFETY: the closure calls nothing but `signal`, which may be called between fork and exec.
+    // SAFETY: the closure only calls `signal`, which is async-signal-safe and may be called between
+    // fork and exec.
     unsafe {
         command.pre_exec(|| {
             libc::signal(libc::SIGINT, libc::SIG_DFL);

@@ -1,12 +1,12 @@
-//! Python: the reader that users of `.prof` and JSON files have.
+//! Runs Python scripts, which read `.prof` and JSON files as users do.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// Runs a script with the standard library only. `arguments` are its `sys.argv[1:]`.
+/// Runs a script that uses only the standard library. `arguments` are its `sys.argv[1:]`.
 ///
-/// Panics with what the script wrote to standard error if it fails. Returns what it printed.
+/// Panics with the script's standard error if it fails. Returns the script's standard output.
 pub fn run(script: &str, arguments: &[&Path]) -> String {
     run_with(Path::new("python3"), script, arguments)
 }
@@ -19,8 +19,8 @@ pub fn run_with_snakeviz(script: &str, arguments: &[&Path]) -> String {
     run_with(python, script, arguments)
 }
 
-/// HolisticTraceAnalysis and TensorBoard's profiler plugin, with what they need to read a trace; all
-/// that they ask for would bring a whole Jupyter. The former does not work with pandas 3.
+/// HolisticTraceAnalysis and TensorBoard's profiler plugin with the dependencies for reading a
+/// trace. Their full dependencies include Jupyter. HolisticTraceAnalysis does not support pandas 3.
 const TRACE_READERS: [&str; 20] = [
     "--no-deps",
     "HolisticTraceAnalysis==0.5.0",
@@ -52,7 +52,8 @@ pub fn run_with_trace_readers(script: &str, arguments: &[&Path]) -> String {
     run_with(python, script, arguments)
 }
 
-/// XProf, and TensorBoard with XProf's plugin; without what they need for buckets of Google's, and JAX.
+/// XProf, and TensorBoard with XProf's plugin, without the dependencies for Google Cloud Storage
+/// and JAX.
 const XPROF: [&str; 24] = [
     "--no-deps",
     "xprof==2.24.2",
@@ -72,7 +73,7 @@ const XPROF: [&str; 24] = [
     "packaging==26.3",
     "pillow==13.0.0",
     "protobuf==7.36.2",
-    // The last with `pkg_resources`, which TensorBoard asks.
+    // This is the last version with `pkg_resources`, which TensorBoard needs.
     "setuptools==80.9.0",
     "six==1.17.0",
     "tensorboard-data-server==0.7.2",
@@ -81,8 +82,8 @@ const XPROF: [&str; 24] = [
     "zipp==4.1.2",
 ];
 
-/// Runs a script that may also import `xprof`'s converters, which are behind the pages of XProf and of
-/// TensorBoard's Profile tab, and start TensorBoard, which has that tab.
+/// Runs a script that may also import `xprof`'s converters and start TensorBoard. The converters
+/// provide the data for XProf's pages and for TensorBoard's Profile tab.
 pub fn run_with_xprof(script: &str, arguments: &[&Path]) -> String {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
     let probe =
@@ -101,8 +102,8 @@ pub fn run_with_columns(script: &str, arguments: &[&Path]) -> String {
     run_with(python, script, arguments)
 }
 
-/// The interpreter of an environment that has OpenTelemetry's messages (`opentelemetry.proto`), and the program of a collector that
-/// speaks its protocol.
+/// Returns an interpreter with OpenTelemetry's messages (`opentelemetry.proto`), and the program of
+/// an OpenTelemetry collector.
 pub fn with_opentelemetry() -> (PathBuf, PathBuf) {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
     let requirements =
@@ -128,8 +129,8 @@ fn run_with(python: &Path, script: &str, arguments: &[&Path]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A virtual environment in the folder of build output, made once.
-/// `probe` is a script that fails where something is missing.
+/// Returns a virtual environment in the build folder, which is created once. `probe` is a script
+/// that fails if a package is missing.
 fn environment_with(name: &str, probe: &str, requirements: &[&str]) -> PathBuf {
     let directory = crate::target_directory().join("python").join(name);
     let python = directory.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
@@ -140,7 +141,7 @@ fn environment_with(name: &str, probe: &str, requirements: &[&str]) -> PathBuf {
     if is_complete() {
         return python;
     }
-    // Another test program may be making it.
+    // Another test program may be creating it concurrently.
     std::fs::create_dir_all(&directory).expect("a folder");
     let lock = std::fs::File::create(directory.with_extension("lock")).expect("a file");
     lock.lock().expect("a lock");

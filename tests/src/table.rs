@@ -1,32 +1,32 @@
-//! Reads the Simple report as a person does: the table below its title.
+//! Parses the printed table of a Simple report.
 
-/// One line of the table. Numbers as printed, with five significant digits.
+/// One row of the table. Numbers are as printed, with five significant digits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// The first column.
     pub action: String,
-    /// `Mean duration (s)`; `None` in the line of the totals.
+    /// `Mean duration (s)`; `None` in the totals row.
     pub mean: Option<f64>,
     /// `Num calls`.
     pub calls: u64,
     /// `Total time (s)`.
     pub total: f64,
-    /// `Percentage %`; `None` in the lines of the start-up.
+    /// `Percentage %`; `None` in the start-up rows.
     pub percentage: Option<f64>,
 }
 
 /// A whole report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// The line `Total`: all calls, and the wall time.
+    /// The row `Total`: all calls, and the wall time.
     pub total: Row,
-    /// All others.
+    /// All other rows.
     pub rows: Vec<Row>,
 }
 
 impl Table {
-    /// Finds `{stage} Profiler Report` in a program's output and reads the table below it. Panics
-    /// where it has not the form that Lightning's has.
+    /// Finds `{stage} Profiler Report` in a program's output and parses the table below it. Panics
+    /// if the table does not have the same format as Lightning's.
     pub fn find(stage: &str, text: &str) -> Self {
         let title = format!("{stage} Profiler Report\n\n");
         let start = text.find(&title).unwrap_or_else(|| panic!("no {title:?} in:\n{text}"));
@@ -45,7 +45,7 @@ impl Table {
                 None => panic!("the table has no end:\n{text}"),
             }
         }
-        // Between the rules: nothing below the header, the totals, the rows.
+        // The sections between the rules are: nothing below the header, the totals, and the rows.
         let [none, totals, rows] = <[_; 3]>::try_from(sections).expect("four rules");
         assert!(none.is_empty());
         let [total] = <[_; 1]>::try_from(totals).expect("one line of totals");
@@ -53,13 +53,13 @@ impl Table {
         Self { total, rows }
     }
 
-    /// The row of an action.
+    /// Returns the row of an action.
     pub fn row(&self, action: &str) -> &Row {
         let found = self.rows.iter().find(|row| row.action == action);
         found.unwrap_or_else(|| panic!("no row {action:?} in {:#?}", self.rows))
     }
 
-    /// The only row whose name ends like this.
+    /// Returns the only row whose name ends with `ending`.
     pub fn row_ending(&self, ending: &str) -> &Row {
         let found: Vec<_> = self.rows.iter().filter(|row| row.action.ends_with(ending)).collect();
         let [row] = found.as_slice() else { panic!("{ending:?} matches {found:#?}") };

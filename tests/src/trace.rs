@@ -1,12 +1,15 @@
-//! Traces of training steps, read by Python.
+//! Checks traces of training steps with Python.
 
 use std::path::{Path, PathBuf};
 
 use crate::digits::file_names;
 use crate::python;
 
-/// What every trace has, whatever the framework: these steps one after the other, in each of them
-/// these slices at least so often and no validation, and no two slices of a track that cross.
+/// Python script that checks a trace of any framework:
+///
+/// - It contains these steps in this order.
+/// - Each step contains these slices at least the given number of times, and no validation.
+/// - Slices of a track do not overlap partially.
 const STEPS: &str = r##"
 import gzip, json, sys
 path, expected_steps, expected_slices = sys.argv[1], sys.argv[2].split(","), sys.argv[3:]
@@ -37,8 +40,8 @@ for track in tracks.values():
         open_until.append(start - negative)
 "##;
 
-/// Checks the trace at `path`: its `steps`, and how often slices with these parts in their names are
-/// at least in each of them.
+/// Checks the trace at `path`: its `steps`, and the minimum number of slices in each step whose
+/// names contain the given parts.
 pub fn check_steps(path: &Path, steps: &[&str], slices: &[(&str, usize)]) {
     let steps = steps.join(",");
     let slices: Vec<String> =
@@ -48,7 +51,7 @@ pub fn check_steps(path: &Path, steps: &[&str], slices: &[(&str, usize)]) {
     python::run(STEPS, &arguments);
 }
 
-/// The one trace in `folder` of a stage's reports, such as `fit-run`.
+/// Returns the only trace in `folder` of a stage's reports, such as `fit-run`.
 pub fn of_stage(folder: &Path, reports: &str) -> PathBuf {
     let is_trace = |name: &&String| {
         name.starts_with(&format!("{reports}.")) && name.ends_with(".pt.trace.json.gz")

@@ -1,4 +1,5 @@
-//! `mlprof analyze` beside HolisticTraceAnalysis, on the same traces: equal where that is right.
+//! Compares `mlprof analyze` with HolisticTraceAnalysis on the same traces. The results must be
+//! equal where HolisticTraceAnalysis is correct.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -33,7 +34,7 @@ print(json.dumps({
     "overlap": float(overlap["comp_comm_overlap_pctg"]),
 }))"#;
 
-/// Numbers that look random, and are the same each time.
+/// Reproducible pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -44,15 +45,16 @@ impl Numbers {
     }
 }
 
-/// Kernels, communication and copies, of a process that launches some too late. `fraction`: with parts of
-/// microseconds.
+/// Returns a trace with kernels, communication and copies, in which some launches are late.
+/// `fraction` adds fractions of microseconds.
 fn trace(seed: u64, fraction: bool) -> (String, u32) {
     let mut numbers = Numbers(seed);
     let mut text = String::from(
         "{\"schemaVersion\":1,\n\"distributedInfo\":{\"backend\": \"nccl\", \"rank\": 0, \"world_size\": 1},\n\
          \"deviceProperties\":[{\"id\":0,\"name\":\"A\"}],\n\"traceEvents\":[\n",
     );
-    // Launches at even, beginnings at odd microseconds: HTA orders what is at once by chance.
+    // Launches are at even and starts at odd microseconds, because the order of simultaneous events
+    // in HTA is arbitrary.
     let (mut now, mut free) = (100_u64, [0_u64; 3]);
     let count = 300;
     for correlation in 1..=count {
@@ -112,7 +114,7 @@ fn analyses_agree_with_holistic_trace_analysis() {
     }
 }
 
-/// `tolerance`: in microseconds, for sums.
+/// Compares both results. `tolerance` is in microseconds and applies to sums.
 fn compare(ours: &Value, hta: &Value, tolerance: f64) {
     let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value}"));
     let microseconds = |value: &Value| number(value) / 1000.0;
@@ -130,7 +132,7 @@ fn compare(ours: &Value, hta: &Value, tolerance: f64) {
         ("communication_sum_ns", "COMMUNICATION"),
         ("memory_sum_ns", "MEMORY"),
     ] {
-        // It tells what overlaps apart.
+        // HTA reports overlapping types separately.
         let types = hta["types"].as_object().expect("types").iter();
         let sum: f64 = types.filter(|(it, _)| it.contains(kind)).map(|(_, sum)| number(sum)).sum();
         same(kind, times(name), sum, tolerance);
@@ -138,7 +140,7 @@ fn compare(ours: &Value, hta: &Value, tolerance: f64) {
     let overlap = &device["overlap"][0];
     assert_eq!(overlap["kind"], "communication");
     let hidden = 100.0 * number(&overlap["hidden_ns"]) / number(&overlap["total_ns"]);
-    // It has two decimals.
+    // HTA rounds to two decimals.
     let of_all = 100.0 * tolerance / microseconds(&overlap["total_ns"]);
     same("overlap", hidden, number(&hta["overlap"]), 0.005 + of_all);
     let streams = hta["streams"].as_array().expect("rows");
@@ -150,14 +152,14 @@ fn compare(ours: &Value, hta: &Value, tolerance: f64) {
         let ours = match row[1].as_str() {
             Some("host_wait") => of("waiting_for_host_ns") + of("launch_delay_ns"),
             Some("kernel_wait") => of("between_kernels_ns"),
-            // It does not tell what is waited for.
+            // HTA does not distinguish the reason for waiting.
             _ => {
                 let waits = ["communication", "compute", "memory"];
                 let waits = waits.map(|kind| of(&format!("waiting_for_{kind}_ns")));
                 of("other_ns") + waits.iter().sum::<f64>()
             }
         };
-        // A gap at the threshold is one or the other by its parts of a microsecond.
+        // Fractions of a microsecond decide on which side of the threshold a gap is counted.
         let at_threshold = if tolerance > 0.0 { 62.0 } else { 0.0 };
         same(&row.to_string(), ours, number(&row[2]), tolerance + at_threshold);
     }
@@ -188,7 +190,7 @@ fn compare(ours: &Value, hta: &Value, tolerance: f64) {
     }
 }
 
-/// Of the critical path of the only step: kernels and how long they took.
+/// Python script that prints the critical path of the only step: kernels and their durations.
 const PATH: &str = r#"
 import json, sys, warnings
 warnings.simplefilter("ignore")
@@ -201,8 +203,9 @@ edges = graph.get_critical_path_breakdown()
 kernels = edges[(edges["type"] == "critical_path_operator") & (edges["stream"] >= 0)]
 print(json.dumps({row["s_name"]: int(row["duration"]) for _, row in kernels.iterrows()}))"#;
 
-/// Two streams, of which one waits for an event of the other, and a thread that waits for an event and not for all that
-/// its stream does: PyTorch writes such traces with `enable_cuda_sync_events`. Times are in microseconds.
+/// Returns a trace with events. One stream waits for an event of another stream. A thread waits for
+/// a single event instead of a whole stream. PyTorch writes such traces with
+/// `enable_cuda_sync_events`. Times are in microseconds.
 fn trace_with_events() -> String {
     let slice = |category: &str, name: &str, tid: i64, (ts, dur): (u32, u32), args: &str| {
         let pid = if matches!(category, "kernel" | "cuda_sync") { 0 } else { 9 };
@@ -210,7 +213,7 @@ fn trace_with_events() -> String {
             r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":{pid},"tid":{tid},"ts":{ts},"dur":{dur},"args":{{{args}}}}}"#
         )
     };
-    // In an op of its own, which is longer than the call by one at each end.
+    // The call is inside an op that is one microsecond longer at each end.
     let call = |name: &str, (ts, dur): (u32, u32), correlation: u32| {
         let args = format!(r#""External id":{correlation},"correlation":{correlation},"cbid":211"#);
         let op = slice("cpu_op", "aten::op", 9, (ts - 1, dur + 2), "");
@@ -221,7 +224,7 @@ fn trace_with_events() -> String {
             format!(r#""device":0,"context":1,"stream":{stream},"correlation":{correlation}"#);
         slice("kernel", name, stream, place, &args)
     };
-    // `event`: the stream that it was recorded on, and by which call.
+    // `event` is the stream on which the event was recorded, and the recording call.
     let wait = |name: &str, stream: i64, place: (u32, u32), correlation: u32, event: (i64, i64)| {
         let (on, by) = event;
         let args = format!(

@@ -1,9 +1,7 @@
-//! Traces with device work, read by the programs that people analyse traces with:
-//! HolisticTraceAnalysis, TensorBoard's profiler plugin, Perfetto's trace_processor, XProf, and
-//! Python's `json`.
+//! Reads traces with device work in the usual analysis programs: HolisticTraceAnalysis,
+//! TensorBoard's profiler plugin, Perfetto's trace_processor, XProf, and Python's `json`.
 //!
-//! The traces are recorded through the interface that plugins use, since machines that run tests
-//! have no GPU.
+//! The traces are recorded through the plugin interface, because test machines have no GPU.
 
 mod analysis;
 mod perfetto;

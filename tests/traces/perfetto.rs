@@ -1,4 +1,4 @@
-//! Traces in Perfetto's own format, read by its trace_processor: what is on its page, as a program.
+//! Reads traces in Perfetto's format with trace_processor, the engine behind Perfetto's web page.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::readers::answer;
 use crate::trace_processor;
 use crate::training::record;
 
-/// The folder of trace_processor, and the script that asks it.
+/// Returns the folder of trace_processor, and the script that queries it.
 fn program_and_script() -> &'static (PathBuf, PathBuf) {
     static MADE: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
     MADE.get_or_init(|| {
@@ -23,7 +23,7 @@ fn program_and_script() -> &'static (PathBuf, PathBuf) {
     })
 }
 
-/// The rows of each answer.
+/// Returns the rows of each query's result.
 fn ask(trace: &Path, questions: &[&str]) -> Vec<Vec<Value>> {
     let (folder, script) = program_and_script();
     let mut node = Command::new("node");
@@ -35,7 +35,7 @@ fn ask(trace: &Path, questions: &[&str]) -> Vec<Vec<Value>> {
     serde_json::from_value(answers).expect("a list of lists")
 }
 
-/// Converts a trace; what was said.
+/// Converts a trace and returns the command's messages.
 fn convert(trace: &Path, to: &Path) -> String {
     let mlprof = program::build("mlprof", "mlprof");
     let mut command = Command::new(mlprof);
@@ -60,7 +60,7 @@ fn nanoseconds(microseconds: &Value) -> i64 {
 const ERRORS: &str =
     "select name, value from stats where severity in ('error', 'data_loss') and value != 0";
 
-/// A slice by name, category, beginning and duration: all of them, in order.
+/// All slices in order, each with name, category, start and duration.
 type Slices = Vec<(String, String, i64, i64)>;
 
 fn slices_of(events: &[Value]) -> Slices {
@@ -174,7 +174,8 @@ fn trace_processor_finds_all_that_was_recorded() {
     assert_eq!(found, shapes);
 }
 
-/// What others lose: slices that cross, that take no time, that are very far inside, and times before zero.
+/// Checks slices that other converters lose: partially overlapping ones, empty ones, deeply nested
+/// ones, and those before time zero.
 #[test]
 fn no_slice_is_lost() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -186,7 +187,7 @@ fn no_slice_is_lost() {
         slice("nothing", "1", 9.5, 0.0),
         slice("nothing at the end", "1", 25.002, 0.0),
         slice("after", "1", 25.002, 0.5),
-        // Numbers that do not fit into 32 bits, and none at all.
+        // The values include numbers that exceed 32 bits, and missing ones.
         slice("large", "8589934592", 1.0, 2.0),
         slice("text", "all", 1.0, 2.0),
         slice("\"quoted\" \u{1f525};\n", "1", 50.0, 1.0),
@@ -205,13 +206,13 @@ fn no_slice_is_lost() {
     let found = ask(&native, &[ERRORS, SLICES, "select count(*) from slice where dur < 0"]);
     assert_eq!(found[0], [] as [Value; 0]);
     let mut expected = slices_of(&events);
-    // Perfetto has no time before zero.
+    // Perfetto does not support times before zero, so all times are shifted.
     expected.iter_mut().for_each(|(.., start, _)| *start += 20_500);
     assert_eq!(slices_in(&found[1]), expected);
     assert_eq!(found[2][0][0], 0, "all of them end");
 }
 
-/// Arrows of which the end comes first.
+/// Checks flow arrows whose end is before their start.
 #[test]
 fn arrows_that_lead_back_in_time_are_said() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -234,7 +235,7 @@ fn arrows_that_lead_back_in_time_are_said() {
         arrow("f", 1, 2, 20),
         arrow("s", 2, 1, 10),
         arrow("f", 2, 3, 0),
-        // At the same time, there and back.
+        // This is a pair of opposite arrows at the same time.
         arrow("s", 3, 1, 10),
         arrow("f", 3, 4, 10),
         arrow("s", 4, 4, 10),

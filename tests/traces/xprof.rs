@@ -1,4 +1,5 @@
-//! Traces in XProf's format, read by its own converters: the numbers of its pages are ours.
+//! Reads traces in XProf's format with its converters, and compares the numbers on its pages with
+//! ours.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +10,7 @@ use tests::{program, python};
 use crate::readers::answer;
 use crate::training::{KERNEL_US, LAYERS, STEPS, record};
 
-/// What XProf's pages show of a file, as rows of the tables behind them.
+/// Python script that prints the tables behind XProf's pages for a file.
 const PAGES: &str = r#"
 import json, sys
 from xprof.convert import raw_to_tool_data
@@ -49,7 +50,7 @@ fn pages(trace: &Path, folder: &Path) -> Value {
     answer(&python::run_with_xprof(PAGES, &[&space]))
 }
 
-/// Where the first column begins so: the other columns.
+/// Returns the other columns of all rows whose first column begins with `first`.
 fn rows_of<'found>(found: &'found Value, table: &str, first: &str) -> Vec<&'found [Value]> {
     let rows = found[table].as_array().expect("rows").iter();
     let rows = rows.map(|row| row.as_array().expect("a row").as_slice());
@@ -70,7 +71,7 @@ fn xprof_shows_a_devices_kernels_by_the_ops_that_launched_them() {
     let found = pages(&trace, folder.path());
     assert_eq!(found["device"], json!(["Nvidia GPU"]));
     assert_eq!(found["steps"].as_array().map(Vec::len), Some(STEPS as usize), "{found}");
-    // Forward and backward, in each step.
+    // The kernel runs forward and backward in each step.
     let kernels = rows_of(&found, "kernels", "sgemm_128x64");
     assert_eq!(kernels.len(), LAYERS as usize, "by module: {kernels:?}");
     let each = 2 * STEPS;
@@ -83,7 +84,7 @@ fn xprof_shows_a_devices_kernels_by_the_ops_that_launched_them() {
     let on_device = rows_of(&found, "ops", "Device");
     let addmm = on_device.iter().filter(|row| row[0] == "addmm").count();
     assert_eq!(addmm, LAYERS as usize, "{on_device:?}");
-    // The most that was taken at once.
+    // This is the peak memory.
     assert_eq!(found["memory"], json!({"GPU_0": (1 << 16).to_string()}));
 }
 

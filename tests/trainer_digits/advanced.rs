@@ -1,4 +1,4 @@
-//! The Advanced report, whose files Python opens.
+//! Tests the Advanced report and opens its files with Python.
 
 use tempfile::tempdir;
 use tests::digits::{file_names, test_accuracy};

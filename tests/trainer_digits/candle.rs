@@ -1,4 +1,4 @@
-//! The example `candle-digits` as its users meet it.
+//! End-to-end tests of the example `candle-digits`.
 
 mod advanced;
 #[cfg(target_os = "linux")]
@@ -24,13 +24,13 @@ mod resume;
 mod tensor;
 mod traces_compared;
 
-/// The package, and its program of the same name.
+/// Name of the package and of its main program.
 const PACKAGE: &str = "candle-digits";
 
-/// The program with a loop of its own.
+/// Name of the program with a hand-written loop.
 const LOOP: &str = "candle-hand-written-loop";
 
-/// Whether its framework tells of ops where `mlprof run` has not built the program.
+/// `true` if the framework reports ops without instrumentation by `mlprof run`.
 #[cfg(target_os = "linux")]
 const TELLS_OF_OPS: bool = false;
 

@@ -1,5 +1,5 @@
-//! XProf's own client captures a training that runs, and its pages have the numbers of mlprof's own trace of the same
-//! steps.
+//! Captures a running training with XProf's own client, and compares its pages with mlprof's own
+//! trace of the same steps.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,10 +10,10 @@ use tests::digits::test_accuracy;
 use tests::program::{Run, Running, build};
 use tests::python;
 
-/// What is said where the port is.
+/// Message with the capture address, which the port follows.
 const AT: &str = "mlprof: TensorBoard and XProf can capture this process at 127.0.0.1:";
 
-/// Captures as the button does, and shows what the pages have, as rows of the tables behind them.
+/// Python script that captures like TensorBoard's button, and prints the tables behind the pages.
 const CAPTURE: &str = r#"
 import glob, json, re, sys
 from xprof.convert import _pywrap_profiler_plugin as client, raw_to_tool_data
@@ -50,7 +50,8 @@ print(json.dumps({
     "steps": sorted(int(number) for number in set(re.findall(rb"ProfilerStep#(\d+)", open(path, "rb").read()))),
 }))"#;
 
-/// Of the program's own trace: the ops within each step, by the letters of their names that XProf keeps.
+/// Python script that prints the ops of each step in the program's own trace, with only the
+/// characters that XProf keeps in names.
 const OWN_OPS: &str = r##"
 import collections, gzip, json, re, sys
 events = json.load(gzip.open(sys.argv[1], "rt", encoding="utf-8"))["traceEvents"]
@@ -64,8 +65,9 @@ known = lambda name: re.sub(r"[^A-Za-z0-9_./>-]", "_", name.replace("::", "."))
 print(json.dumps(collections.Counter(known(e["name"]) for e in inside)))
 "##;
 
-/// What TensorBoard's page asks its server for when its button is pressed, and afterwards: what that says, the runs that there are,
-/// the steps that the overview shows of the new one.
+/// Python script that sends the requests of TensorBoard's page when its button is pressed and
+/// afterwards. It prints the response, the available runs, and the steps in the overview of the new
+/// run.
 const BUTTON: &str = r##"
 import gzip, json, re, subprocess, sys, threading, urllib.parse, urllib.request
 
@@ -122,12 +124,12 @@ fn capture(running: &mut Running, directory: &Path) -> Value {
     let port = running.rest_of_line(AT);
     running.wait_until_it_says("epoch 2/");
     let printed = python::run_with_xprof(CAPTURE, &[Path::new(&port), &directory.join("logs")]);
-    // The client says besides what it does.
+    // The client also prints its progress.
     let last = printed.trim_end().lines().next_back().unwrap_or_default();
     serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {printed}"))
 }
 
-/// The only trace of the training in a folder, and what `mlprof analyze` says of it.
+/// Returns the only trace of the training in a folder, and the result of `mlprof analyze` for it.
 fn own(folder: &Path) -> (std::path::PathBuf, Value) {
     let traces = std::fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path());
     let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
@@ -142,7 +144,8 @@ fn own(folder: &Path) -> (std::path::PathBuf, Value) {
     (trace, analyzed["traces"][0].clone())
 }
 
-/// Both looked at the same beginnings and ends, one right after the other. What is not so, in words.
+/// Compares two sets of values, which have the same begin and end times with a short delay. Returns
+/// a description of the first difference.
 fn is_not_about(shown: &Value, own: &Value, tolerance_ms: f64) -> Option<String> {
     let (shown, own) = (shown.as_f64().expect("ms"), own.as_f64().expect("ns") / 1e6);
     let is_about = (shown - own).abs() <= tolerance_ms + 0.05 * own;
@@ -153,7 +156,7 @@ fn is_not_about(shown: &Value, own: &Value, tolerance_ms: f64) -> Option<String>
 fn xprof_captures_a_training_that_runs() {
     let directory = tempdir().expect("a folder");
     let run = Run::of(&crate::program(), directory.path())
-        // Python has looked before it is over, also on a busy machine.
+        // The training is long enough that the script finishes first, even on a loaded machine.
         .args(["--epochs", "80", "--profiler", "tensor", "--dirpath", "D"])
         .args(["--schedule", "wait=0,warmup=0,active=100000"])
         .env("MLPROF_CAPTURE_PORT", "0");
@@ -182,7 +185,7 @@ fn xprof_captures_a_training_that_runs() {
         others.extend(is_not_about(&row[1], &step["waiting_for_data_ns"], 0.5));
         others.extend(is_not_about(&row[2], &step["duration_ns"], 0.5));
     }
-    // Between the two looks another program may get the core.
+    // Another program may use the core between the two clock readings.
     assert!(others.len() * 4 <= input.len(), "of {} steps: {others:#?}", input.len());
 
     let captured: Vec<u64> = serde_json::from_value(found["steps"].clone()).expect("numbers");
@@ -192,9 +195,9 @@ fn xprof_captures_a_training_that_runs() {
     let own_ops: BTreeMap<String, u64> = serde_json::from_str(&printed).expect("JSON");
     let mut ops: BTreeMap<String, u64> = BTreeMap::new();
     for row in found["ops"].as_array().expect("rows").iter().filter(|row| row[0] != "IDLE") {
-        // The module before it is one of ours, and so no matter here.
+        // The module before the name is added by mlprof and is not relevant here.
         let name = row[1].as_str().and_then(|path| path.rsplit('/').next()).expect("a name");
-        // What an op allocates has a row of its own, which stands for no call.
+        // The allocations of an op have a separate row, which does not represent a call.
         if name.ends_with("(memory)") {
             continue;
         }
@@ -202,10 +205,10 @@ fn xprof_captures_a_training_that_runs() {
     }
     assert_eq!(ops, own_ops);
     assert_eq!(!ops.is_empty(), crate::TELLS_OF_OPS);
-    // Where nothing tells of ops the page says so.
+    // The page notes the reason if the framework does not report ops.
     let said = found["said"].to_string();
     assert_eq!(said.contains("there are no ops in it"), !crate::TELLS_OF_OPS, "{said}");
-    // Answered after the capture: the training went on.
+    // The response follows the capture, which shows that the training continued.
     let monitor = found["monitor"].as_str().expect("text");
     assert!(monitor.contains("Stage: fit, ") && monitor.contains("(avg), "), "{monitor}");
 }

@@ -1,4 +1,5 @@
-//! A change that makes a training slower is named, and equal trainings are told to be equal.
+//! Checks that a change which slows down a training is reported, and that equal trainings are
+//! reported as equal.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use tests::program::{Run, build};
 
 use crate::PACKAGE;
 
-/// Slower by less is what a machine does that others use, too.
+/// Relative slowdown below which differences may be caused by other programs.
 const HALF: f64 = 0.5;
 
 fn fit(directory: &Path, faults: &[&str]) -> Report {
@@ -24,7 +25,8 @@ fn fit(directory: &Path, faults: &[&str]) -> Report {
 
 #[test]
 fn a_slower_loader_is_named_and_equal_trainings_are_equal() {
-    // A busy machine now and then makes one of many rows longer in all three runs: not twice over.
+    // A loaded machine may slow down one of many rows in all three runs, but not in repeated
+    // attempts.
     let is_same = (0..3).any(|_| {
         let [before, again] = in_turns([&[], &[]]);
         let same = compare(&before, &again).expect("of one program");
@@ -37,12 +39,13 @@ fn a_slower_loader_is_named_and_equal_trainings_are_equal() {
     let regressions = comparison.regressions(HALF);
     let is_loader = |name: &str| name.ends_with("train_dataloader_next");
     assert!(regressions.iter().any(|it| is_loader(&it.name)), "{}", comparison.text());
-    // One run of each is enough to see that.
+    // A single run of each side is sufficient.
     let one = compare(&before[..1], &slower[..1]).expect("of one program");
     assert!(one.regressions(HALF).iter().any(|it| is_loader(&it.name)), "{}", one.text());
 }
 
-/// Three runs of each, in turns, so that what else the machine does meanwhile concerns them all.
+/// Returns three runs of each side, which alternate so that the machine's load affects both sides
+/// equally.
 fn in_turns(faults: [&[&str]; 2]) -> [Vec<Report>; 2] {
     let directory = tempdir().expect("a folder");
     let mut reports = [Vec::new(), Vec::new()];

@@ -1,4 +1,4 @@
-//! Every row of the Simple report, counted.
+//! Checks the number of calls in every row of the Simple report.
 
 use std::sync::LazyLock;
 
@@ -10,13 +10,14 @@ use tests::table::Table;
 use crate::program;
 
 const EPOCHS: u64 = 3;
-/// Batches of 64 of 1257 digits to learn from, 180 to validate, 360 to test.
+/// Number of training batches: 1257 digits in batches of 64. There are 180 digits for validation
+/// and 360 for testing.
 const TRAIN: u64 = 20;
 const VALID: u64 = 3;
 const TEST: u64 = 6;
 const SANITY: u64 = 2;
 
-/// One training, which all tests here look at.
+/// Returns the output of one training, which all tests in this file share.
 fn three_epochs() -> &'static str {
     static PRINTED: LazyLock<String> = LazyLock::new(|| {
         let directory = tempdir().expect("a folder");
@@ -42,8 +43,8 @@ fn the_console_shows_the_update_and_counts_the_hooks_that_take_no_time() {
     assert!(fit.contains("\nRows nest: ") && fit.contains("(self time): "), "{fit}");
 }
 
-/// How often the loop must call what ends like this, in a fit of [`EPOCHS`]. `None` for rows of the
-/// example's own.
+/// Returns the expected calls of actions with this ending in a fit of [`EPOCHS`], or `None` for
+/// rows of the example itself.
 fn calls_in_fit(action: &str) -> Option<u64> {
     let name = action.rsplit(['.', ']']).next().unwrap_or(action);
     let batches = match name {
@@ -123,7 +124,8 @@ fn every_action_is_called_as_often_as_three_epochs_must() {
             assert!(row.action.contains("[module]"), "what is {}?", row.action);
         }
     }
-    // The hooks of the module and of the progress bar, the loop's own rows, the sanity check's.
+    // These are the hooks of the module and of the progress bar, the rows of the loop, and those of
+    // the sanity check.
     assert!(checked >= 88, "{checked} of {:#?}", fit.rows);
     let epochs = fit.row("run_training_epoch");
     assert_eq!(epochs.calls, EPOCHS);

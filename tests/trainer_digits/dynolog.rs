@@ -1,4 +1,4 @@
-//! dynolog's daemon asks a training for a trace, which Python reads.
+//! Lets dynolog's daemon request a trace from a training, and reads the trace with Python.
 
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
@@ -11,7 +11,8 @@ use tests::python;
 
 use crate::long_training::{prepared, unwatched_accuracy};
 
-/// Steps whose numbers are as they were asked for, whole, with what the trainer does in each.
+/// Python script that checks the steps in a trace: they have the requested numbers, are complete,
+/// and contain the trainer's actions.
 const STEPS: &str = r##"
 import json, sys
 events = json.load(open(sys.argv[1], encoding="utf-8"))["traceEvents"]
@@ -25,7 +26,7 @@ for step in steps:
     assert len([e for e in inside if e["name"] == "run_training_batch"]) == 1, step
 "##;
 
-/// The bytes that a message begins with: how many follow, and its kind.
+/// Size of a message header in bytes, which contains the message's length and kind.
 const HEADER: usize = 40;
 
 fn message(kind: &str, body: &[u8]) -> Vec<u8> {
@@ -36,7 +37,8 @@ fn message(kind: &str, body: &[u8]) -> Vec<u8> {
     message
 }
 
-/// The next question of the process: whom to answer, and whether it wants something.
+/// Receives the next request of the process. Returns its address, and `true` if it expects a
+/// response.
 fn question(daemon: &UnixDatagram) -> (SocketAddr, bool) {
     let mut bytes = [0; 4096];
     loop {

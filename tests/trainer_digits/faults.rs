@@ -1,4 +1,4 @@
-//! What is found in candle's program with faults, and no longer once they are mended.
+//! Tests findings of candle's program with faults, before and after each fault is fixed.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::PACKAGE;
 const FAULTS: [(&str, &str); 3] =
     [("loader", "data-waiting"), ("validation", "frequent-validation"), ("logger", "slow-hooks")];
 
-/// A fit with these faults. Most of what they cost is waiting for a slow disk.
+/// Prepares a fit with these faults. Most of their cost is waiting for a simulated slow disk.
 fn fit(directory: &Path, profiler: &[&str], faults: &[&str]) -> Run {
     let list = faults.join(",");
     let run = Run::of(&build(PACKAGE, "candle-faults"), directory)
@@ -29,7 +29,7 @@ fn fit(directory: &Path, profiler: &[&str], faults: &[&str]) -> Run {
     if faults.is_empty() { run } else { run.args(["--faults", &list]) }
 }
 
-/// The same under Simple, each beside the others: they wait most of the time.
+/// Runs the fits under Simple in parallel, because they mostly wait.
 fn simple<'faults>(faults: impl IntoIterator<Item = Vec<&'faults str>>) -> Vec<(Faulty, Finished)> {
     let start = |faults: Vec<&str>| {
         let directory = tempdir().expect("a folder");
@@ -55,7 +55,7 @@ fn three_faults_are_found_each_until_it_is_mended_which_saves_what_was_promised(
         let (faulty, finished) = runs.remove(0);
         let promised = sure(&faulty.report);
         let rules: Vec<_> = promised.iter().map(|(rule, _)| rule.as_str()).collect();
-        // 120 files are read for validation, 80 for training, and 40 written.
+        // The program reads 120 files for validation and 80 for training, and writes 40 files.
         assert_eq!(rules, ["frequent-validation", "data-waiting", "slow-hooks"], "{promised:?}");
         assert!(promised.is_sorted_by(|one, other| one.1 >= other.1), "{promised:?}");
         assert_eq!(told(&finished.stdout).len(), 3, "{}", finished.stdout);
@@ -65,7 +65,7 @@ fn three_faults_are_found_each_until_it_is_mended_which_saves_what_was_promised(
     });
 }
 
-/// Both reports find the logger; what the whole fit says of it is said, and nothing else.
+/// Checks that a finding of two profilers is printed only once, with the values of the whole fit.
 #[test]
 fn two_profilers_say_once_what_both_found() {
     let directory = tempdir().expect("a folder");
@@ -79,7 +79,7 @@ fn two_profilers_say_once_what_both_found() {
         assert_eq!(of_rule(report, "slow-hooks").len(), 1, "{report:#}");
     }
     let sentence = of_rule(simple, "slow-hooks")[0]["sentence"].as_str().expect("text");
-    // Without the share: what is written as JSON is measured a moment later.
+    // The share is removed, because the JSON values are measured slightly later.
     let (sentence, _share) = sentence.rsplit_once(" (").expect("a share");
     let [line] = told(&printed)[..] else { panic!("one line: {printed}") };
     assert!(line.contains(sentence), "{printed}");
@@ -87,8 +87,9 @@ fn two_profilers_say_once_what_both_found() {
     assert!(!below.contains("FIT Profiler Report"), "below both reports: {printed}");
 }
 
-/// The quickest batches of both are compared, which no other program of the machine has made longer: but for the first
-/// one, whose threads begin then.
+/// Checks the finding about more threads per op than cores. It compares the fastest batches of both
+/// runs, which other programs did not slow down. The first batch is excluded, because it starts the
+/// threads.
 #[cfg(target_os = "linux")]
 #[test]
 fn more_threads_for_each_op_than_cores_are_found_until_they_are_fewer() {
@@ -103,7 +104,7 @@ fn more_threads_for_each_op_than_cores_are_found_until_they_are_fewer() {
             .succeed();
         let mut report: Value = reports(&directory.path().join("fit.json")).remove(0);
         let is_found = !of_rule(&report, "crowded-cores").is_empty();
-        // These tests run beside others, which have some of the cores.
+        // Other tests run in parallel and use some of the cores.
         let promised = found_where_others_have_cores(&report, "crowded-cores");
         let rows = report["actions"].take();
         let batches = rows.as_array().expect("rows").iter();
@@ -127,7 +128,8 @@ fn more_threads_for_each_op_than_cores_are_found_until_they_are_fewer() {
     });
 }
 
-/// What a rule promises of a report, also where other programs keep cores from this one.
+/// Returns the savings that a rule predicts for a report, even if other programs use some of the
+/// cores.
 #[cfg(target_os = "linux")]
 fn found_where_others_have_cores(report: &Value, rule: &str) -> Option<f64> {
     let mut rules = Rules::new();
@@ -137,15 +139,17 @@ fn found_where_others_have_cores(report: &Value, rule: &str) -> Option<f64> {
     found.map(|finding| finding.cost.seconds)
 }
 
-/// What is saved depends on threads and on who else has the machine's cores; what is kept is counted.
+/// Checks an evaluation that keeps the computation graph. The number of kept outputs is exact, but
+/// the savings depend on threads and on other programs.
 #[test]
 fn an_evaluation_that_keeps_what_only_training_needs_is_found_until_it_no_longer_does() {
     let test = |faults: &[&str]| {
         let directory = tempdir().expect("a folder");
-        // Rules look at runs of more than a second, also on a fast machine.
+        // The run takes more than a second even on a fast machine, because rules ignore shorter
+        // runs.
         let arguments = ["--profiler", "simple", "--json", "fit.json", "--epochs", "10"];
         let run = Run::of(&build(PACKAGE, "candle-faults"), directory.path()).args(arguments);
-        // Much of the time is validation, so that the rest does not hide it.
+        // Validation takes a large share of the time, so that the rest does not hide it.
         let all = [&["validation"], faults].concat().join(",");
         run.args(["--limit-batches", "20", "--faults", &all]).succeed();
         reports(&directory.path().join("fit.json")).remove(0)

@@ -1,4 +1,4 @@
-//! What is found in tch's program with faults, and no longer once they are mended.
+//! Tests findings of tch's program with faults, before and after each fault is fixed.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use tests::tries::{assert_in_one_of_three, assert_promise_is_kept};
 
 use crate::PACKAGE;
 
-/// A fit with these faults.
+/// Runs a fit with these faults.
 pub(crate) fn fit(directory: &Path, faults: &[&str], arguments: &[&str]) -> Faulty {
     let list = faults.join(",");
     let run = Run::of(&build(PACKAGE, "tch-faults"), directory)
@@ -21,7 +21,8 @@ pub(crate) fn fit(directory: &Path, faults: &[&str], arguments: &[&str]) -> Faul
     Faulty::new(&directory.join("fit.json"), &finished)
 }
 
-/// Most of what these faults cost is waiting for a slow disk: 80 files are read, and 64 written.
+/// Checks two faults whose cost is mainly waiting for a simulated slow disk: 80 files are read, and
+/// 64 are written.
 #[test]
 fn two_faults_are_found_each_until_it_is_mended_which_saves_what_was_promised() {
     assert_in_one_of_three(|| {
@@ -29,7 +30,7 @@ fn two_faults_are_found_each_until_it_is_mended_which_saves_what_was_promised() 
         let arguments = ["--profiler", "simple", "--epochs", "8", "--batch-size", "128"];
         let arguments = [&arguments[..], &["--slow-disk", "50"]].concat();
         let faulty = fit(directory.path(), &["loader", "checkpoints"], &arguments);
-        // Which of them costs more depends on the disk that checkpoints are really written to.
+        // The order of their costs depends on the real disk to which checkpoints are written.
         let found = sure(&faulty.report);
         assert!(
             found.is_sorted_by(|one, next| one.1 >= next.1),
@@ -45,7 +46,7 @@ fn two_faults_are_found_each_until_it_is_mended_which_saves_what_was_promised() 
     });
 }
 
-/// Bytes that recorded steps have left behind.
+/// Returns the bytes that recorded steps allocated and did not free.
 fn left(report: &Value) -> i64 {
     let rows = report["key_averages"]["rows"].as_array().expect("rows");
     let steps = rows.iter().find(|row| row["kind"] == "step").expect("steps");
@@ -69,11 +70,11 @@ fn images_that_are_kept_are_found_with_the_memory_that_they_take() {
     assert!((promised - saved).abs() * 10 <= 3 * saved, "{promised} promised, {saved} saved");
 }
 
-/// Thirty steps of a fit that takes longer than a second, whatever the machine.
+/// Options for thirty steps of a fit that takes longer than a second on any machine.
 pub(crate) const STEPS: [&str; 6] =
     ["--profiler", "tensor", "--schedule", "wait=2,warmup=1,active=30,repeat=1", "--epochs", "30"];
 
-/// The row of a function of the program, in the recorded steps.
+/// Returns the row of a program function in the recorded steps.
 pub(crate) fn function<'report>(report: &'report Value, name: &str) -> &'report Value {
     let rows = report["key_averages"]["rows"].as_array().expect("rows");
     let row = rows.iter().find(|row| row["kind"] == "function" && row["name"] == name);
@@ -84,15 +85,15 @@ pub(crate) fn seconds(value: &Value) -> f64 {
     value.as_f64().expect("a number")
 }
 
-/// What all calls of a function would take less if they were as much quicker as the quickest ones are, which no other
-/// program of the machine has made longer.
+/// Returns the time that all calls of a function would save after the fix, based on the fastest
+/// calls of each run. Other programs did not slow down the fastest calls.
 pub(crate) fn saved(name: &str, faulty: &Value, mended: &Value) -> f64 {
     let quickest = |report| seconds(&function(report, name)["rest"]["min_seconds"]);
     let part = 1.0 - quickest(mended) / quickest(faulty);
     part * seconds(&function(faulty, name)["cpu_seconds"])
 }
 
-/// The same is computed in 32 bits then.
+/// Checks ops on 64-bit numbers, which the fix computes in 32 bits.
 #[test]
 fn ops_on_doubles_are_found_until_they_are_floats() {
     let directory = tempdir().expect("a folder");
@@ -108,8 +109,8 @@ fn ops_on_doubles_are_found_until_they_are_floats() {
     });
 }
 
-/// On the processor a read waits for nothing, and so does not say what it saves on a device: what is promised is what
-/// the ops took, and the calls around them, which go as well, are no ops.
+/// Checks values that are read one by one. On the CPU, such a read does not wait, so the prediction
+/// covers only the ops themselves. The surrounding calls, which the fix also removes, are not ops.
 #[test]
 fn values_that_are_read_one_by_one_are_found_until_they_no_longer_are() {
     assert_in_one_of_three(|| {
@@ -134,20 +135,21 @@ fn each_value_that_is_read_is_counted() {
     let directory = tempdir().expect("a folder");
     let faulty = fit(directory.path(), &["reads"], &STEPS).report;
     let mended = fit(directory.path(), &[], &STEPS).report;
-    // Twice for each pixel of 30 batches of 32 images; making the statistics of a batch reads one, too.
+    // There are two reads per pixel of 30 batches of 32 images, and one read for the statistics of
+    // each batch.
     let fewer = calls(&faulty, "aten::item") - calls(&mended, "aten::item");
     let reads = 2 * 30 * 32 * 256;
     assert!((reads..=reads + 30).contains(&fewer), "{fewer} reads fewer, not {reads}");
 }
 
-/// How often this op ran.
+/// Returns the number of calls of this op.
 fn calls(report: &Value, name: &str) -> u64 {
     let rows = report["key_averages"]["rows"].as_array().expect("rows");
     let of_name = rows.iter().filter(|row| row["name"] == name);
     of_name.map(|row| row["calls"].as_u64().expect("a number")).sum()
 }
 
-/// Ops of the test that a backward pass could go through.
+/// Checks the ops of a test that record a graph for a backward pass.
 #[test]
 fn a_test_that_keeps_what_only_training_needs_is_found_until_it_no_longer_does() {
     let directory = tempdir().expect("a folder");
@@ -164,14 +166,14 @@ fn a_test_that_keeps_what_only_training_needs_is_found_until_it_no_longer_does()
     let saved = remembered(&faulty) - remembered(&mended);
     println!("{saved} ops are no longer remembered");
     assert!(remembered(&mended) * 10 <= saved, "{saved}");
-    // What an op costs that is remembered is known by measuring: docs/dev/findings-validation.md.
-    // Counted, and so the same each time.
+    // The cost of recording an op's graph was measured (docs/dev/findings-validation.md). The number of ops is
+    // counted and therefore constant.
     assert_promise_is_kept(f64::max, || {
         (seconds(&finding["cost"]["seconds"]), saved as f64 * REMEMBERED)
     });
 }
 
-/// What it costs that an op is remembered, in seconds.
+/// Cost of recording an op's graph in seconds.
 const REMEMBERED: f64 = 2e-6;
 
 #[test]

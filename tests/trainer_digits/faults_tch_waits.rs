@@ -1,5 +1,5 @@
-//! What is found in tch's program with faults that make steps wait: for a disk, for locks, for a core, or for calls
-//! of ops. Most of these findings are hints.
+//! Tests findings of tch's program with faults that make steps wait for a disk, a lock, a core or
+//! op calls. Most of these findings are hints.
 
 use mlprof_core::Report;
 use mlprof_core::report::findings::Rules;
@@ -10,13 +10,13 @@ use tests::tries::{assert_in_one_of_three, assert_promise_is_kept};
 
 use crate::faults_tch::{STEPS, fit, function, saved, seconds};
 
-/// A fit with these faults in a folder of its own, with these arguments.
+/// Runs a fit with these faults and arguments in a separate folder.
 fn run(faults: &[&str], arguments: &[&str]) -> Faulty {
     let directory = tempdir().expect("a folder");
     fit(directory.path(), faults, arguments)
 }
 
-/// The first step reads 100 files, and of 160 each tenth writes five.
+/// Checks a first step that reads 100 files, and every tenth of 160 steps, which writes five files.
 #[test]
 fn a_long_first_step_and_each_tenth_are_found_until_they_are_as_long_as_others() {
     assert_in_one_of_three(|| {
@@ -28,18 +28,20 @@ fn a_long_first_step_and_each_tenth_are_found_until_they_are_as_long_as_others()
     });
 }
 
-/// How often the thread that trains gave its core away in batches: where it waits, not where other programs take it.
+/// Returns the number of voluntary context switches of the training thread in batches. These are
+/// waits, in contrast to preemptions by other programs.
 fn gave_its_core_away(report: &Value) -> u64 {
     batches(report)["cpu"]["voluntary_switches"].as_u64().expect("a number")
 }
 
-/// Simple's row of all training batches.
+/// Returns Simple's row of all training batches.
 fn batches(report: &Value) -> &Value {
     let rows = report["actions"].as_array().expect("rows");
     rows.iter().find(|row| row["action"] == "run_training_batch").expect("batches")
 }
 
-/// 240 steps write a file each. What they compute besides takes longer than a second, as rules ask for.
+/// Checks 240 steps that write one file each. Their other computation takes longer than a second,
+/// as rules require.
 #[test]
 fn steps_that_wait_for_a_disk_are_found_until_they_do_not() {
     let arguments = ["--profiler", "simple", "--measure-cpu", "--slow-disk", "15"];
@@ -48,7 +50,7 @@ fn steps_that_wait_for_a_disk_are_found_until_they_do_not() {
     let mended = run(&[], &arguments);
     assert!(gave_its_core_away(&faulty.report) >= 240, "{:#}", faulty.report);
     assert!(gave_its_core_away(&mended.report) < 240, "{:#}", mended.report);
-    // Where other programs have the cores, no thread works either.
+    // Threads are also idle if other programs use the cores.
     if !of_rule(&mended.report, "idle-steps").is_empty() {
         println!("this machine is too busy to say more");
         return;
@@ -56,7 +58,8 @@ fn steps_that_wait_for_a_disk_are_found_until_they_do_not() {
     faulty.assert_saves_what_was_promised("idle-steps", &mended);
 }
 
-/// 240 steps wait for the thread that writes a file each, with the lock held: how long, the program measures itself.
+/// Checks 240 steps that wait for a thread, which writes a file each time while it holds a lock.
+/// The program measures the waiting time itself.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_lock_that_is_held_while_a_file_is_written_is_found_until_it_is_not() {
@@ -72,7 +75,7 @@ fn a_lock_that_is_held_while_a_file_is_written_is_found_until_it_is_not() {
     });
 }
 
-/// The same rows are computed all at once then.
+/// Checks thousands of small ops, which the fix replaces with a few ops on all rows.
 #[test]
 fn thousands_of_small_ops_are_found_until_they_are_a_few_large_ones() {
     let arguments = [&STEPS[..], &["--normalize", "--batch-size", "64"]].concat();
@@ -86,7 +89,8 @@ fn thousands_of_small_ops_are_found_until_they_are_a_few_large_ones() {
     });
 }
 
-/// What the rule says, also where other programs have some of the cores: these tests run beside others.
+/// Returns the rule's prediction, even if other programs use some of the cores. Other tests run in
+/// parallel.
 fn crowded(report: &Value) -> Option<f64> {
     let mut rules = Rules::new();
     rules.set("crowded-cores.busy", 0.2).expect("a threshold");
@@ -95,7 +99,8 @@ fn crowded(report: &Value) -> Option<f64> {
     found.map(|finding| finding.cost.seconds)
 }
 
-/// What the thread that trains computes takes as long as it has a core then, whatever other programs do.
+/// Asserts that the prediction matches the savings. It compares CPU time of the training thread,
+/// which does not depend on other programs.
 fn assert_crowded(run: impl Fn() -> [Value; 2]) {
     assert_promise_is_kept(f64::max, || {
         let [faulty, mended] = run();
@@ -113,7 +118,7 @@ fn threads_that_take_the_cores_from_training_are_found_until_they_are_gone() {
     assert_crowded(|| [&["pollers"][..], &[]].map(|faults| run(faults, &arguments).report));
 }
 
-/// Then one thread works on each op.
+/// Checks too many threads per op, which the fix reduces to one.
 #[cfg(target_os = "linux")]
 #[test]
 fn more_threads_for_each_op_than_cores_are_found_until_they_are_fewer() {
@@ -126,8 +131,9 @@ fn more_threads_for_each_op_than_cores_are_found_until_they_are_fewer() {
     assert_crowded(|| [with(8 * cores), with(1)]);
 }
 
-/// Matrices of 1024 × 1024 are multiplied. Whether all cores are free is up to the other programs of the machine, so what
-/// is saved is told and not asserted; docs/dev/findings-validation.md says what it was once.
+/// Checks a multiplication of 1024 × 1024 matrices on one thread. The savings depend on cores that
+/// other programs may use, so they are printed and not asserted. docs/dev/findings-validation.md contains
+/// measured values.
 #[test]
 fn long_ops_that_one_thread_works_on_are_found_until_all_cores_do() {
     assert_in_one_of_three(|| {
@@ -149,7 +155,7 @@ fn long_ops_that_one_thread_works_on_are_found_until_all_cores_do() {
         let promised = seconds(&finding["cost"]["seconds"]);
         let whole = seconds(&function(&faulty, "spectrum")["cpu_seconds"]);
         let most = whole * (1.0 - 1.0 / cores as f64);
-        // Layers multiply matrices, too, which is no part of this function.
+        // The layers also multiply matrices, which this function does not count.
         assert!(
             0.5 * most < promised && promised <= 1.1 * most,
             "{promised} s promised of {whole} s"

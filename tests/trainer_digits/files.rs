@@ -1,4 +1,4 @@
-//! Reports in files, per rank, on a full disk; a profiler that does not exist.
+//! Tests reports in files, reports per rank, a full disk, and an unknown profiler.
 
 use std::fs;
 
@@ -55,7 +55,7 @@ fn every_rank_has_files_of_its_own_whoever_started_it() {
     }
 }
 
-/// `/dev/full` says "no space left" to whoever writes to it.
+/// Checks a full disk with `/dev/full`, which returns "no space left" for every write.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_costs_the_file_and_not_the_report() {
@@ -84,7 +84,7 @@ fn a_checkpoint_that_cannot_be_written_is_refused_before_the_first_batch() {
     assert!(rows.iter().all(|row| row.action != "run_training_batch"), "before the first batch");
 }
 
-/// Python reads the JSON, and finds the share of waiting and who called what.
+/// Checks that Python reads the share of waiting and the call relations from the JSON.
 #[test]
 fn json_is_read_by_python() {
     const SCRIPT: &str = r#"
@@ -110,7 +110,8 @@ assert own >= fit["header"]["wall_seconds"] * 0.8, (own, fit["header"]["wall_sec
     python::run(SCRIPT, &[&json]);
 }
 
-/// What the system counted for the action is what lies on the disk.
+/// Checks that the bytes counted by the operating system for the action equal the file sizes on
+/// disk.
 #[cfg(target_os = "linux")]
 #[test]
 fn bytes_of_checkpoints_are_counted_to_the_last() {
@@ -132,7 +133,7 @@ assert rows["run_training_batch"]["written_bytes"] == 0, rows["run_training_batc
     python::run(SCRIPT, &[&json, &saved]);
 }
 
-/// Of a whole training, however many steps it has.
+/// Checks the page of a whole training, whose size does not depend on the number of steps.
 #[test]
 fn a_page_of_the_digits_is_small() {
     let start = |profiler: &'static str| {
@@ -141,7 +142,7 @@ fn a_page_of_the_digits_is_small() {
         let run = run.args(["--profiler", profiler, "--html", "page.html"]);
         (profiler, run.start(), directory)
     };
-    // Beside each other: how long they take is no matter.
+    // The runs are parallel, because their duration is not relevant.
     for (profiler, running, directory) in ["simple", "advanced", "tensor"].map(start) {
         let finished = running.finish();
         assert!(finished.status.success(), "{finished:#?}");

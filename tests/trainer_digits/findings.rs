@@ -1,4 +1,4 @@
-//! What is found in the example as it is.
+//! Tests findings of the unmodified example.
 
 use tempfile::tempdir;
 use tests::findings::{assert_healthy, told};
@@ -10,12 +10,13 @@ use crate::{LOOP, PACKAGE, program};
 fn a_healthy_training_gives_nothing_above_a_hint() {
     let directory = tempdir().expect("a folder");
     assert_healthy(&program(), directory.path(), &[], &[]);
-    // With enough steps for all rules.
+    // The schedule has enough steps for all rules.
     let schedule = "wait=2,warmup=1,active=30";
     assert_healthy(&program(), directory.path(), &["--input-shapes", "--schedule", schedule], &[]);
 }
 
-/// It has no file of reports: what the console tells is above a hint.
+/// Checks a program without report files, for which the console must print no findings above a
+/// hint.
 #[test]
 fn neither_does_a_healthy_loop_of_ones_own() {
     let directory = tempdir().expect("a folder");

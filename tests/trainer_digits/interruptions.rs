@@ -1,4 +1,4 @@
-//! Ctrl-C in the middle of a training.
+//! Tests Ctrl-C during a training.
 #![cfg(unix)]
 
 use tests::digits::file_names;

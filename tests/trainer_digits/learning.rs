@@ -1,4 +1,4 @@
-//! What is learned, with a profiler and without.
+//! Compares the training results with and without a profiler.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ fn the_network_learns_the_digits() {
     assert!(fit < test, "in the order of the stages");
     assert!(run.stdout.contains("Waiting for data: "), "{}", run.stdout);
     assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
-    // No terminal: a line per epoch.
+    // Without a terminal, there is one line per epoch.
     assert_eq!(run.stderr.matches("step/s").count(), 15 + 1, "{}", run.stderr);
     assert!(!run.stderr.contains('\u{1b}'), "{}", run.stderr);
 }

@@ -1,4 +1,4 @@
-//! A training that listens, and the command that looks in.
+//! Tests a training that accepts connections, and the commands that monitor it.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,7 +12,8 @@ use tests::table::Table;
 
 use crate::long_training::{EPOCHS, prepared, unwatched_accuracy};
 
-/// Three whole steps, one after the other, with what the trainer does in each.
+/// Python script that checks a trace of three complete consecutive steps with the trainer's
+/// actions.
 const STEPS: &str = r##"
 import gzip, json, sys
 events = json.load(gzip.open(sys.argv[1], "rt", encoding="utf-8"))["traceEvents"]
@@ -45,7 +46,7 @@ fn refused(runtime: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).expect("text")
 }
 
-/// The number of the only process that is listed.
+/// Returns the process id and the JSON entry of the only listed process.
 fn listed(runtime: &Path) -> (String, Value) {
     let all: Value = serde_json::from_str(&succeed(runtime, &["ps", "--json"])).expect("JSON");
     let [process] = all.as_array().expect("a list").as_slice() else { panic!("{all:#}") };
@@ -62,7 +63,7 @@ fn look_in(running: &mut Running, runtime: &Path, directory: &Path, profiler: &s
     assert!(training["loss"].as_f64().is_some_and(|loss| loss < 3.0), "{training}");
     let steps: Vec<f64> = serde_json::from_value(training["last_steps"].clone()).expect("times");
     let samples = training["samples_per_second"].as_f64().expect("batches have a size");
-    // Batches of 32, but for the last one of an epoch.
+    // All batches have 32 digits, except the last one of an epoch.
     let batch = samples * steps.iter().sum::<f64>() / steps.len() as f64;
     assert!((24.0..=32.001).contains(&batch), "{batch}: {training}");
 
@@ -87,7 +88,7 @@ fn look_in(running: &mut Running, runtime: &Path, directory: &Path, profiler: &s
 
 #[test]
 fn a_training_is_looked_into_and_learns_the_same() {
-    // By the environment, and by a line of the program.
+    // The connection is enabled by the environment, or by a line of the program.
     for (profiler, variable) in [("none", Some("1")), ("simple", None)] {
         let (directory, runtime) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
         let run = prepared(directory.path(), profiler);

@@ -1,4 +1,5 @@
-//! A training whose metrics are scraped while it runs, and pushed to a collector: both beside the training's own report.
+//! Compares metrics that are scraped from a running training, and metrics pushed to a collector,
+//! with the training's own report.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -25,7 +26,7 @@ fn scrape(address: &str) -> String {
     body.to_owned()
 }
 
-/// What the series of a name show, by one of their labels.
+/// Returns the values of a metric's series by one of their labels.
 fn series(text: &str, name: &str, label: &str) -> BTreeMap<String, f64> {
     let lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'));
     let of_line = |line: &str| {
@@ -36,7 +37,7 @@ fn series(text: &str, name: &str, label: &str) -> BTreeMap<String, f64> {
     lines.filter_map(of_line).collect()
 }
 
-/// What Prometheus' own tool has to say of it, where it is installed.
+/// Checks the metrics with Prometheus' own tool, if it is installed.
 fn check_by_promtool(text: &str) {
     let mut command = Command::new("promtool");
     command.args(["check", "metrics"]).stdin(Stdio::piped());
@@ -51,7 +52,7 @@ fn check_by_promtool(text: &str) {
     assert!(said.status.success() && said.stdout.is_empty() && said.stderr.is_empty(), "{said:?}");
 }
 
-/// A library that stands for NVML, with three devices.
+/// Builds a replacement for the NVML library with three devices.
 fn fake_nvml(folder: &Path) -> PathBuf {
     let source =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../mlprof-cuda/tests/device_counters/nvml.c");
@@ -62,7 +63,8 @@ fn fake_nvml(folder: &Path) -> PathBuf {
     library
 }
 
-/// What devices show is there once their library is loaded, which the first scrape may not wait for.
+/// Scrapes until device metrics appear. Their library is loaded in the background, and the first
+/// scrape does not wait for it.
 fn scrape_devices(address: &str) {
     let text = loop {
         let text = scrape(address);
@@ -80,7 +82,8 @@ fn scrape_devices(address: &str) {
     );
 }
 
-/// A report between two scrapes has no less than the first one, and no more than the second.
+/// Checks that a report between two scrapes has at least the values of the first one and at most
+/// those of the second.
 fn scrape_around_a_report(running: &mut Running, address: &str, runtime: &Path) {
     let (first, number) = (scrape(address), running.number().to_string());
     let table = succeed(runtime, &["report", &number]);
@@ -92,7 +95,7 @@ fn scrape_around_a_report(running: &mut Running, address: &str, runtime: &Path) 
     for (action, before) in &counts[0] {
         let Some(calls) = calls(&[&table], action) else { continue };
         let (calls, after) = (calls as f64, counts[1][action]);
-        // A report has the call that is open.
+        // The report includes the open call.
         assert!(*before <= calls && calls <= after + 1.0, "{action}: {before}, {calls}, {after}");
         compared += 1;
     }

@@ -1,4 +1,5 @@
-//! The numbers of a training: mistakes that are planted into them are found where they are, and nothing else changes.
+//! Tests the numerics of a training. Planted mistakes are found where they occur, and recording
+//! changes no results.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +16,7 @@ use tests::program::{Finished, Run, build};
 
 use crate::{PACKAGE, program};
 
-/// A short training under the numerics profiler.
+/// Runs a short training under the numerics profiler.
 fn run(directory: &Path, arguments: &[&str]) -> Finished {
     numerics::run(&program(), directory, arguments)
 }
@@ -60,7 +61,7 @@ fn a_training_ends_before_the_numbers_get_into_the_parameters() {
     assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
     let stopped = "the profiler stopped the training at batch 20 of epoch 0: in step 20 what [module]Linear: hidden";
     assert!(finished.stderr.contains(stopped), "{}", finished.stderr);
-    // The report is there all the same, and no parameter is spoilt.
+    // The report exists despite the early end, and no parameter contains NaN.
     let report = report(directory.path());
     let rows = report["tensors"].as_array().expect("rows").iter();
     let spoilt: Vec<_> =
@@ -70,9 +71,9 @@ fn a_training_ends_before_the_numbers_get_into_the_parameters() {
         (&report["steps"], report["first_not_finite"]["step"].as_u64()),
         (&20.into(), Some(20))
     );
-    // The batch was run again before that, with all of it recorded: the step was only watched.
+    // The batch was run again with all tensors recorded, because the step itself was only watched.
     let rerun = &report["rerun"];
-    // With tch the op in the layer is known by then.
+    // With tch, the op inside the layer is then known.
     let first = rerun["first_not_finite"]["name"].as_str().expect("a name");
     let op = first.strip_prefix("[module]Linear: hidden").expect("in the layer");
     assert!(if PACKAGE == "tch-digits" { op == " > aten::div" } else { op.is_empty() }, "{first}");
@@ -86,7 +87,7 @@ fn a_training_ends_before_the_numbers_get_into_the_parameters() {
     assert_eq!(rerun["tensors"], again.len());
     let is_of_op = |row: &&Value| row["role"].as_str().is_some_and(|role| role.contains("op_"));
     let of_ops = again.iter().filter(is_of_op).count();
-    // Images and classes, four layers, the loss.
+    // These are images and classes, four layers, and the loss.
     assert_eq!(again.len() - of_ops, 7, "{again:#?}");
     assert_eq!(of_ops > 0, PACKAGE == "tch-digits");
     assert!(again.iter().all(|row| row["step"] == 20), "{again:#?}");
@@ -151,13 +152,13 @@ fn runs_of_other_seeds_are_told_that_they_did_not_begin_alike() {
     let lines: Vec<_> = said.lines().take(3).collect();
     assert_eq!(lines[0], "Not alike: the seeds are 42 and 43.", "{said}");
     assert!(lines[1].starts_with("Not alike: the batches are others in 8 of 8 steps"), "{said}");
-    // The biases of tch's convolutions begin with 0, whatever the seed.
+    // The biases of tch's convolutions are initialised with 0 for every seed.
     let others = if PACKAGE == "tch-digits" { 6 } else { 8 };
     let parameters = format!("Not alike: {others} parameters are others");
     assert!(lines[2].starts_with(&parameters), "{said}");
 }
 
-/// Killed in the middle, by a signal that nobody can handle.
+/// Checks a run that is killed with SIGKILL in the middle of an epoch.
 #[test]
 fn a_run_that_is_killed_leaves_a_record_that_can_be_compared() {
     let folders = [(); 2].map(|()| tempdir().expect("a folder"));
@@ -179,7 +180,7 @@ fn a_run_that_is_killed_leaves_a_record_that_can_be_compared() {
     let compared = compare(killed, whole, &[]);
     let said = said(&compared);
     assert!(said.contains(" were compared. No difference.\n"), "{said}");
-    // The killed run may have recorded fewer steps than an epoch has, or more.
+    // The killed run may have recorded fewer or more steps than an epoch has.
     assert_eq!(compared.status.code(), Some(1), "{compared:?}");
     assert!(said.contains("Not equal: only the "), "{said}");
 }

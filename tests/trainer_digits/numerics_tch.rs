@@ -1,4 +1,4 @@
-//! What ops of the network return, which tch's plugin tells.
+//! Tests op outputs of the network, which tch's plugin reports.
 
 use serde_json::Value;
 use tempfile::tempdir;
@@ -7,7 +7,7 @@ use tests::program::Run;
 
 use crate::program;
 
-/// The report of a short fit.
+/// Returns the report and the output of a short fit.
 fn report(arguments: &[&str]) -> (Value, String) {
     let directory = tempdir().expect("a folder");
     let finished = Run::of(&program(), directory.path())

@@ -1,4 +1,5 @@
-//! The numbers of candle's network and of tch's, which begin with the same weights and see the same batches.
+//! Compares the numbers of candle's network and of tch's, which start with the same weights and use
+//! the same batches.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,10 +10,11 @@ use tempfile::{TempDir, tempdir};
 use tests::numerics::{compare, run, said};
 use tests::program::{Run, build};
 
-/// The optimizers are not the same: AdamW makes weights smaller besides.
+/// Tolerance for different optimizers: AdamW also applies weight decay.
 const OPTIMIZERS: [&str; 2] = ["--tolerance", "0.02"];
 
-/// A folder with candle's weights of the beginning of an epoch, in `saved/`.
+/// Returns a folder whose subfolder `saved/` contains candle's weights at the beginning of an
+/// epoch.
 fn weights() -> TempDir {
     let directory = tempdir().expect("a folder");
     Run::of(&build("candle-digits", "candle-digits"), directory.path())
@@ -21,7 +23,7 @@ fn weights() -> TempDir {
     directory
 }
 
-/// The record of the first step of a training that begins with these weights.
+/// Records the first step of a training that starts with these weights, and returns its folder.
 fn first_step(package: &str, weights: &Path, arguments: &[&str]) -> TempDir {
     let directory = tempdir().expect("a folder");
     let mut saved = std::fs::read_dir(weights.join("saved")).expect("a folder").flatten();
@@ -33,7 +35,7 @@ fn first_step(package: &str, weights: &Path, arguments: &[&str]) -> TempDir {
     directory
 }
 
-/// What a comparison's JSON says of a pair of tensors, by role and place.
+/// Returns the JSON entries of a comparison, by role and place of the tensors.
 fn places(compared: &Output) -> BTreeMap<(String, String), Value> {
     let found: Value = serde_json::from_slice(&compared.stdout).expect("JSON");
     let text = |value: &Value| value.as_str().expect("text").to_owned();
@@ -41,8 +43,9 @@ fn places(compared: &Output) -> BTreeMap<(String, String), Value> {
     places.map(|place| ((text(&place["role"]), text(&place["name"])), place.clone())).collect()
 }
 
-/// All that is computed agrees down to rounding, but for what is wrong in candle 0.11: what comes back through its `max_pool2d`
-/// is divided by how many numbers a window has, four here. (Where it is mended, nothing differs.)
+/// Checks that both frameworks agree except for rounding and for one error in candle 0.11. There,
+/// the gradient of `max_pool2d` is divided by the number of elements in a window, which is four
+/// here. With a fixed candle version, nothing differs.
 #[test]
 fn two_frameworks_agree_down_to_rounding_and_a_gradient_that_is_not_right_is_found() {
     let weights = weights();
@@ -65,7 +68,8 @@ fn two_frameworks_agree_down_to_rounding_and_a_gradient_that_is_not_right_is_fou
     for ((_, name), place) in of_role("gradient") {
         let apart = place["worst"]["relative_l2"].as_f64();
         let apart = apart.unwrap_or_else(|| panic!("{name}: {place:#}"));
-        // From a quarter it is three times that to the whole; somewhat less where two in a window are the largest.
+        // The correct gradient is four times as large, which is a relative difference of three. It
+        // is slightly smaller if two elements of a window are the maximum.
         let expected = if name.starts_with("conv") { 2.5..3.1 } else { 0.0..1e-5 };
         assert!(expected.contains(&apart), "{name}: {place:#}");
     }

@@ -1,4 +1,4 @@
-//! The smaller program beside it: a loop of one's own.
+//! Tests the smaller program with a hand-written loop.
 
 use tempfile::tempdir;
 use tests::program::{Run, build};
@@ -16,7 +16,7 @@ fn a_loop_of_ones_own_reports_what_it_guards() {
     }
 }
 
-/// Built without CUDA, or with a libtorch for a CPU, as here.
+/// Checks a build without CUDA, or with a CPU-only libtorch as here.
 #[test]
 fn a_device_that_is_not_there_is_an_error_that_says_so() {
     let directory = tempdir().expect("a folder");

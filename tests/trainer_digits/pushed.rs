@@ -1,4 +1,4 @@
-//! A training whose metrics are pushed to a collector.
+//! Tests a training that pushes its metrics to a collector.
 
 #[test]
 fn what_is_pushed_is_what_the_reports_say() {

@@ -1,4 +1,4 @@
-//! Trainings that are killed and go on, that stop early, and that keep the best checkpoints.
+//! Tests trainings that resume after being killed, stop early, or keep the best checkpoints.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ fn a_training_that_is_killed_and_resumed_has_the_weights_of_one_that_was_not() {
     running.wait_until_it_says("epoch 3/");
     running.kill();
     assert!(!running.finish().status.success());
-    // Of those that were written: the second epoch's is whole.
+    // Of the written checkpoints, the second epoch's is complete.
     let from = ["--resume", "saved/epoch=1-step=80.safetensors"];
     let resumed = tempdir().expect("a folder");
     std::fs::rename(killed.path().join("saved"), resumed.path().join("saved")).expect("moved");
@@ -79,7 +79,7 @@ fn the_best_checkpoints_and_the_last_are_kept() {
     assert!(best && of_all.len() == 5, "{losses:?} of {of_all:?}");
 }
 
-/// The validation loss when a checkpoint was saved.
+/// Returns the validation loss at the time when a checkpoint was saved.
 fn loss(path: &Path) -> f64 {
     let checkpoint = Checkpoint::read(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
     checkpoint.section("metrics").expect("metrics").get("val_loss").expect("a number")

@@ -1,4 +1,4 @@
-//! The Tensor report and its trace.
+//! Tests the Tensor report and its trace.
 
 use tempfile::tempdir;
 use tests::digits::test_accuracy;

@@ -1,4 +1,4 @@
-//! The ops of the network, which tch's plugin records.
+//! Tests the network's ops that tch's plugin records.
 
 use tempfile::tempdir;
 use tests::program::Run;
@@ -6,7 +6,7 @@ use tests::{python, trace};
 
 use crate::program;
 
-/// What each of two recorded steps has, op by op.
+/// Python script that checks the ops of each of two recorded steps.
 const TRACE: &str = r##"
 import collections, gzip, json, sys
 events = json.load(gzip.open(sys.argv[1], "rt", encoding="utf-8"))["traceEvents"]

@@ -1,4 +1,5 @@
-//! `mlprof diff` of traces of real trainings: a slower loader is named, and equal trainings are equal.
+//! Tests `mlprof diff` with traces of real trainings: a slower loader is reported, and equal
+//! trainings are reported as equal.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,8 +10,9 @@ use tests::program::{Run, build};
 
 use crate::PACKAGE;
 
-/// Three runs of 30 recorded steps of each of these, as traces in folders of these names. They run in turn: what
-/// others take of the machine meanwhile they take of all. The faulty one's loader waits for a slow disk.
+/// Records three runs of 30 steps for each set of faults, as traces in folders with these names.
+/// The runs alternate, so that the machine's load affects all of them equally. The faulty loader
+/// waits for a simulated slow disk.
 fn record<const COUNT: usize>(
     directory: &Path,
     trainings: [(&str, &[&str]); COUNT],
@@ -41,14 +43,15 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("temporary paths are text")
 }
 
-/// By less than a half is what a machine does that others use, too.
+/// Runs `mlprof diff` with a threshold of one half, because other programs may cause smaller
+/// differences.
 fn diff(one: &Path, other: &Path) -> Output {
     mlprof(&["diff", text(one), text(other), "--json", "--fail-above", "50%"])
 }
 
 #[test]
 fn equal_trainings_are_equal() {
-    // Others may take more of the machine while one of them runs, but hardly each time.
+    // Other programs may disturb one attempt, but hardly all of them.
     let are_equal = |_| {
         let directory = tempdir().expect("a folder");
         let [before, again] = record(directory.path(), [("before", &[]), ("again", &[])]);
@@ -78,7 +81,7 @@ fn a_slower_loader_is_named() {
     let tables = part["tables"].as_array().expect("tables");
     let subjects: Vec<_> = tables.iter().filter_map(|table| table["subject"].as_str()).collect();
     assert_eq!(subjects, ["steps", "actions", "modules"], "neither ops nor devices are recorded");
-    // Their tables, without slices, say the same.
+    // The tables of the traces, without slices, yield the same result.
     let tables = directory.path().join("tables");
     for (name, folder) in [("before", &before), ("slower", &slower)] {
         let traces = folder.read_dir().expect("a folder").flatten().map(|entry| entry.path());

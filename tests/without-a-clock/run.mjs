@@ -1,4 +1,4 @@
-// Runs the program as a host that gives it nothing, and looks at its reports: node run.mjs PROGRAM
+// Runs the program without any imports and checks its reports: node run.mjs PROGRAM
 
 import { readFileSync } from "node:fs";
 
@@ -8,7 +8,7 @@ if (imports.length > 0) {
   throw new Error(`it needs ${imports.map(({ module, name }) => `${module}.${name}`)}`);
 }
 const { memory, run, length } = new WebAssembly.Instance(module, {}).exports;
-// A panic would be a trap, which is an exception here.
+// A panic would be a WebAssembly trap, which is an exception here.
 const start = run();
 const text = new TextDecoder().decode(new Uint8Array(memory.buffer, start, length()));
 const NOTE = "nothing is measured: wasm32 without an operating system has no clock";

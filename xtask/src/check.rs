@@ -1,4 +1,4 @@
-//! `cargo xtask check`: formatting, lints, documentation, and what users of published crates meet.
+//! `cargo xtask check`: checks formatting, lints, documentation, and the published packages.
 
 use std::fs;
 
@@ -6,16 +6,18 @@ use crate::libtorch::{Libtorch, Variables};
 use crate::steps::{Step, run_all, target_directory};
 use crate::{docs, features, linters, msrv, packages, page, platforms, public_api};
 
-/// Checks all packages but `gpu-check`, which brings burn's CUDA backend: it takes minutes to build,
-/// and is of use only where there is a GPU. All in the ordinary profile, which optimises nothing: but for build scripts and macros nothing
-/// is run, and what all of it stands on is looked at once. All lints are asked for in the same words, `--no-deps` too: cargo looks at a crate
-/// again when these are others than last time.
+/// Checks all packages except `gpu-check`. That package needs burn's CUDA backend, which takes
+/// minutes to build, and is only useful with a GPU.
+///
+/// All steps use the unoptimised default profile, because only build scripts and macros are
+/// executed. Dependencies are checked once. All clippy steps use the same options, including
+/// `--no-deps`, because cargo checks a crate again when the options change.
 pub fn run() -> Result<(), String> {
-    // The build scripts of tch's parts run for lints and documentation too.
+    // The build scripts of tch's crates also run for lints and documentation.
     let libtorch = Libtorch::of_workspace()?.variables();
     let mut steps = vec![
         Step::cargo("formatting", "fmt --all --check"),
-        // A workspace of its own, whose lints its tests run.
+        // mlprof-sql is a separate workspace, and its tests run its lints.
         Step::cargo("formatting of mlprof-sql", "fmt --all --manifest-path mlprof-sql/Cargo.toml --check"),
         Step::cargo(
             "formatting of mlprof-burn-next",
@@ -77,7 +79,8 @@ pub fn run() -> Result<(), String> {
     run_all(&steps.collect::<Vec<_>>())
 }
 
-/// The library that the command puts into programs is built for a program that is run, and none is.
+/// Disables the build of the runtime library, which `mlprof run` adds to programs. No program is
+/// run here.
 fn no_runtime() -> Result<Variables, String> {
     let empty = target_directory().join("no-runtime");
     fs::create_dir_all(target_directory())

@@ -1,6 +1,6 @@
-//! Room for what is built. Cargo keeps what it built of every earlier state of a package: of a workspace whose
-//! tests are programs with a framework inside, that fills a disk within days, and then builds fail in the
-//! middle.
+//! Frees disk space for builds. Cargo keeps the build output of every earlier state of a package.
+//! The workspace's tests are large programs with frameworks, so this output fills a disk within
+//! days, and builds then fail.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,20 +8,20 @@ use std::process::{Command, Stdio};
 use crate::metadata;
 use crate::steps::{cargo, target_directory};
 
-/// Gigabytes below which earlier builds are taken away: more than a run adds to what is there.
+/// Minimum free gigabytes, below which earlier builds are deleted. It is more than a run adds.
 const WANTED: f64 = 20.0;
 
-/// The profiles that the workspace's packages are built in.
+/// The build profiles of the workspace's packages.
 const PROFILES: [&str; 4] = ["dev", "release", "tested", "quick"];
 
-/// Takes earlier builds of the workspace's own packages away if the disk is nearly full, and says so. Those
-/// of what they stand on stay, since they take far longer to build.
+/// Deletes earlier builds of the workspace's packages if the disk is nearly full, and prints a
+/// message. Builds of third-party dependencies are kept, because they take much longer.
 pub fn make_room() -> Result<(), String> {
     let folder = target_directory();
     let Some(free) = free_gigabytes(&folder).filter(|free| *free < WANTED) else { return Ok(()) };
     println!("{free:.1} GB are free for {}: earlier builds of this workspace go", folder.display());
     let packages = metadata::packages()?;
-    // This program is running.
+    // xtask itself is excluded, because this program is running.
     let names = packages.iter().map(metadata::name).filter(|name| *name != "xtask");
     let names: Vec<_> = names.flat_map(|name| ["--package", name]).collect();
     for profile in PROFILES {
@@ -39,13 +39,13 @@ pub fn make_room() -> Result<(), String> {
     Ok(())
 }
 
-/// What is free for us where this folder lies; `None` if nobody can say.
+/// Returns the free gigabytes for this user on the folder's file system, or `None` if unknown.
 fn free_gigabytes(folder: &Path) -> Option<f64> {
     let output = Command::new("df").arg("-Pk").arg(folder).stderr(Stdio::null()).output().ok()?;
     available(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The fourth column of what POSIX's `df -Pk` says: kibibytes.
+/// Returns the available space from the fourth column of POSIX `df -Pk`, which is in kibibytes.
 fn available(table: &str) -> Option<f64> {
     let kibibytes: f64 = table.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()?;
     Some(kibibytes * 1024.0 / 1e9)

@@ -1,5 +1,5 @@
-//! Whether the packages that people depend on compile without any feature, and with each one alone. Which
-//! features there are is what cargo says, so that a new one is among them by itself.
+//! Checks that the published packages compile without features and with each feature alone. The
+//! features are read from cargo, so that new ones are included automatically.
 
 use std::fs;
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::libtorch::Variables;
 use crate::metadata;
 use crate::steps::Step;
 
-/// A step for each package and each of its features, and one for none of them. A package without features
-/// is looked at by the lints.
+/// Returns a step for each package without features, and one for each of its features. Packages
+/// that have no features are covered by the lints.
 ///
-/// Warnings are errors, as they are there: what only one feature uses is not used without it.
+/// Warnings are errors, as in the lints. They detect code that is unused without a certain feature.
 pub fn steps(libtorch: &Variables) -> Result<Vec<Step>, String> {
     let packages = metadata::packages()?;
     let packages = packages.iter().filter(|package| is_depended_on(metadata::name(package)));
@@ -36,22 +36,23 @@ fn steps_of(package: &Value) -> impl Iterator<Item = Step> {
 }
 
 /// Returns cargo's arguments for a package with one feature or none. Third-party crates have the
-/// features that the lints ask for.
+/// same features as in the lints.
 ///
-/// The feature has no `{name}/` before it: `feature-unification` has optional dependencies of such
-/// names, which that would turn on, with the features listed for them there.
+/// The feature is passed without the prefix `{name}/`. `feature-unification` has optional
+/// dependencies with the same names, and the prefix would enable them with their own features.
 fn selection(name: &str, feature: Option<&str>) -> String {
     let feature = feature.map(|feature| format!(" --features {feature}")).unwrap_or_default();
     format!("-p {name} -p feature-unification --no-default-features{feature}")
 }
 
-/// Libraries that programs use; not examples, tests and measurements.
+/// Returns `true` for a library that programs depend on. Examples, tests and benchmarks are
+/// excluded.
 fn is_depended_on(name: &str) -> bool {
     name.starts_with("mlprof")
 }
 
-/// Returns the features that change a package's own code or dependencies. Features that only turn
-/// on those of our other packages are checked there.
+/// Returns the features that change a package's own code or dependencies. A feature that only
+/// enables a feature of another mlprof package is checked in that package.
 fn features(package: &Value) -> Vec<&str> {
     let features = package["features"].as_object().into_iter().flatten();
     let mut features: Vec<_> = features.filter(|(name, _)| *name != "default").collect();
@@ -67,7 +68,7 @@ fn features(package: &Value) -> Vec<&str> {
     features.into_iter().map(|(name, _)| name.as_str()).collect()
 }
 
-/// Returns whether `cfg(feature = "…")` of this feature stands in a package's sources.
+/// Returns `true` if a package's sources contain `cfg(feature = "…")` with this feature.
 fn is_named_in_code(package: &Value, feature: &str) -> bool {
     let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
     let sources = manifest.with_file_name("src");
@@ -137,7 +138,7 @@ mod tests {
         for title in ["mlprof-tch with html alone", "mlprof-burn with otlp alone"] {
             assert!(titles.iter().all(|known| known != title), "{title}");
         }
-        // It brings a dependency, though no code names it.
+        // The feature adds a dependency, although no code refers to the feature.
         let package = serde_json::json!({
             "manifest_path": "/nowhere/Cargo.toml",
             "features": {

@@ -1,11 +1,11 @@
-//! The files of a folder.
+//! Lists the files of a folder.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Returns all files in a folder and its folders, as paths from it.
+/// Returns all files below a folder, as paths relative to it.
 pub fn files_below(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
     let mut files = BTreeSet::new();
     let mut folders = vec![PathBuf::new()];

@@ -1,4 +1,4 @@
-//! `cargo xtask gpu-check`: checks what mlprof says of an NVIDIA GPU, where there is one.
+//! `cargo xtask gpu-check`: checks mlprof's measurements on an NVIDIA GPU.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,7 @@ use crate::libtorch::workspace;
 use crate::python::Environment;
 use crate::steps::{cargo, target_directory};
 
-/// Builds the program and runs it; its exit status is this one's: 1 if a check failed, 2 if there is
-/// no GPU.
+/// Builds and runs the program, and returns its exit status: 1 if a check failed, 2 without a GPU.
 pub fn run(arguments: &[&str]) -> ExitCode {
     match run_checks(arguments) {
         Ok(status) => ExitCode::from(status),
@@ -40,17 +39,17 @@ fn run_checks(arguments: &[&str]) -> Result<u8, String> {
         checks.arg("--trace-reader").arg(reader);
     }
     let status = checks.args(&rest).status().map_err(|error| cannot_run(&program, &error))?;
-    // What a signal has ended has no status.
+    // A process that was ended by a signal has no exit code.
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-/// Arguments of cargo's, and those of the program.
+/// Arguments for cargo and arguments for the program.
 struct Split<'arguments> {
     build: Vec<&'static str>,
     program: Vec<&'arguments str>,
 }
 
-/// What decides about what is built is no option of the program.
+/// Separates the arguments. Options that select what is built belong to cargo.
 fn split<'arguments>(arguments: &[&'arguments str]) -> Split<'arguments> {
     let mut split = Split { build: Vec::new(), program: Vec::new() };
     for argument in arguments {
@@ -63,8 +62,8 @@ fn split<'arguments>(arguments: &[&'arguments str]) -> Split<'arguments> {
     split
 }
 
-/// A Python with HolisticTraceAnalysis, if there is a GPU whose traces it can read. Without it the
-/// check says that it was not run.
+/// Returns a Python with HolisticTraceAnalysis if a GPU is available for it. Without one, the check
+/// is reported as not run.
 fn trace_reader(program: &Path, arguments: &[&str]) -> Result<Option<PathBuf>, String> {
     if arguments.iter().any(|argument| argument.starts_with("--trace-reader")) {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! The compiler for models of threads: the real one, with `--cfg loom` for the crates of this workspace. In `RUSTFLAGS` it would have all
-//! others built a second time, which takes minutes.
+//! A compiler wrapper for loom tests. It adds `--cfg loom` only for the crates of this workspace.
+//! In `RUSTFLAGS`, the flag would rebuild all other crates, which takes minutes.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,21 +7,22 @@ use std::process::{Command, ExitCode};
 
 use crate::libtorch::Variables;
 
-/// Tells this program that cargo calls it as its compiler.
+/// Environment variable that is set when cargo calls this program as its compiler.
 const VARIABLE: &str = "MLPROF_LOOM_COMPILER";
 
-/// Has cargo compile so. It asks this compiler, too, for which platform it compiles, and so finds `[target.'cfg(loom)']`.
+/// Returns variables that make cargo use the wrapper. cargo also queries the wrapper for its target
+/// configuration, and therefore applies `[target.'cfg(loom)']`.
 pub fn variables() -> Result<Variables, String> {
     let own = env::current_exe().map_err(|error| format!("cargo xtask is nowhere: {error}"))?;
     Ok(vec![("RUSTC_WORKSPACE_WRAPPER", Some(own.into())), (VARIABLE, Some("1".into()))])
 }
 
-/// Whether cargo calls this program as its compiler.
+/// Returns `true` if cargo calls this program as its compiler.
 pub fn is_called() -> bool {
     env::var_os(VARIABLE).is_some()
 }
 
-/// Compiles: the arguments are the real compiler and what that is asked for.
+/// Runs the real compiler. The arguments are its path and its own arguments.
 pub fn compile() -> ExitCode {
     let mut arguments = env::args_os().skip(1);
     let compiler = arguments.next().unwrap_or_else(|| OsString::from("rustc"));

@@ -1,4 +1,5 @@
-//! `cargo xtask …`: what a person or CI runs. It depends on next to nothing, so that it builds in seconds.
+//! `cargo xtask …`: tasks for developers and CI. It has almost no dependencies, so that it builds
+//! in seconds.
 
 mod bench;
 mod check;

@@ -1,16 +1,16 @@
-//! What cargo knows of the workspace's packages, as it tells it.
+//! Data of `cargo metadata` about the workspace's packages.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// All packages of the workspace, each as the object that `cargo metadata` describes it by.
+/// Returns all packages of the workspace as JSON objects of `cargo metadata`.
 pub fn packages() -> Result<Vec<Value>, String> {
     packages_at(Path::new(env!("CARGO_MANIFEST_DIR")))
 }
 
-/// The same of the workspace that this folder belongs to.
+/// Returns all packages of the workspace that contains `folder`.
 pub fn packages_at(folder: &Path) -> Result<Vec<Value>, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
@@ -27,12 +27,12 @@ pub fn packages_at(folder: &Path) -> Result<Vec<Value>, String> {
     }
 }
 
-/// The name of a package, or of one that it depends on.
+/// Returns the name of a package or dependency.
 pub fn name(package: &Value) -> &str {
     package["name"].as_str().unwrap_or_default()
 }
 
-/// The names of these packages' test programs.
+/// Returns the names of these packages' integration tests.
 pub fn tests_of(packages: &[&str]) -> Result<Vec<String>, String> {
     let all = self::packages()?;
     let mut names = Vec::new();

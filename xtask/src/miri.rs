@@ -1,21 +1,22 @@
-//! `cargo xtask miri`: the core's `unsafe` code, looked at by Miri, where a nightly toolchain has it.
+//! `cargo xtask miri`: runs tests of the core's `unsafe` code under Miri, if a nightly toolchain
+//! with Miri is installed.
 
 use crate::nightly;
 use crate::steps::{Step, run_all};
 
-/// Tests of what has pointers of its own and is read by other threads. Others ask the system for what
-/// Miri does not know, or would take it an hour.
+/// Tests of code with raw pointers and with data that other threads read. The other tests make
+/// unsupported system calls or would take an hour.
 const TESTS: &str = "recorder:: several::tests::parts_are_asked simple::histogram simple::summarize \
                      simple::tests::a_leaked_guard advanced::tests::a_leaked_guard \
                      advanced::tests::large::an_action_that_calls_itself";
 
-/// Runs them, or says why not.
+/// Runs the tests, or prints the reason why they cannot run.
 pub fn run() -> Result<(), String> {
     run_all(&steps())
 }
 
-/// The steps, beside each other and beside whatever comes before: Miri keeps one processor busy. None where it
-/// is missing: it comes with nightly toolchains only.
+/// Returns the steps, which run in parallel with each other and with earlier steps, because Miri
+/// uses one core. Returns no steps without Miri, which only nightly toolchains contain.
 pub fn steps() -> Vec<Step> {
     if !is_there() {
         println!("core under Miri: skipped: no nightly with miri and rust-src");
@@ -27,7 +28,8 @@ pub fn steps() -> Vec<Step> {
         TESTS.split_whitespace().fold(step, |step, test| step.argument(test))
     };
     vec![
-        // Of the races between threads one model sees as much as the other, and this takes minutes.
+        // Both aliasing models detect the same data races, and this run takes minutes, so data race
+        // detection is left to the other one.
         step("core under Miri, Stacked Borrows", "-Zmiri-disable-isolation")
             .argument("simple::tests::a_report_may_be_made")
             .beside(),

@@ -1,17 +1,17 @@
-//! Whether the workspace compiles with the oldest Rust that it claims to.
+//! Checks that the workspace compiles with the minimum supported Rust version.
 //!
-//! clippy denies items of the standard library that are newer (`incompatible_msrv`, one of
-//! `clippy::all`); the rest only that compiler itself can tell.
+//! clippy rejects newer items of the standard library (`incompatible_msrv`, part of `clippy::all`).
+//! Everything else needs that compiler.
 
 use std::process::Command;
 
 use crate::steps::Step;
 
-/// What all packages claim, this one too.
+/// The minimum version that all packages declare, including this one.
 const CLAIMED: &str = env!("CARGO_PKG_RUST_VERSION");
 
-/// A check with that compiler; `None`, and a line that says why, where it is the one in use or is not
-/// there.
+/// Returns a check with that compiler. If it is the current compiler or is not installed, prints
+/// the reason and returns `None`.
 pub fn step() -> Option<Step> {
     let used = answer(Command::new("rustc").arg("--version"));
     if used.as_deref().is_some_and(|used| is_of(used, CLAIMED)) {
@@ -29,7 +29,7 @@ pub fn step() -> Option<Step> {
     Some(Step::rustup("oldest Rust", &format!("run {toolchain} {arguments}")))
 }
 
-/// Whether this is the answer of a compiler of that minor version.
+/// Returns `true` if `answer` is the version output of a compiler with that minor version.
 fn is_of(answer: &str, claimed: &str) -> bool {
     let version = answer.strip_prefix("rustc ").unwrap_or(answer);
     version.strip_prefix(claimed).is_some_and(|rest| rest.starts_with('.'))

@@ -1,7 +1,8 @@
-//! The workspace's parts that use tch, built a second time with the newest one.
+//! Builds the tch parts of the workspace again with the newest tch version.
 //!
-//! Cargo allows one tch per lock file, since torch-sys `links` a native library, and burn pins the
-//! lowest. So the files are copied to the build folder, with a lock file of their own.
+//! Cargo allows one tch version per lock file, because torch-sys `links` a native library, and burn
+//! requires the lowest version. The files are therefore copied to the build folder and have their
+//! own lock file.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,23 +14,23 @@ use crate::libtorch::version::{locked_version, newest};
 use crate::libtorch::workspace;
 use crate::steps::{cargo, target_directory};
 
-/// The copy's members; what they depend on inside of it, Cargo adds by itself. Without burn, which
-/// would hold tch back.
+/// Members of the copied workspace. Cargo adds their dependencies inside it. burn is excluded,
+/// because it would restrict the tch version.
 const MEMBERS: [&str; 2] = ["tch-plugin", "examples/tch-digits"];
 
-/// The folder of the copy and of what is built from it: cargo tells crates apart by where they are within their workspace, which is the
-/// same in both, so that in one folder each would take the other's place.
+/// Returns the folder of the copy and of its build output. Cargo identifies crates by their path
+/// within the workspace, which is the same in both workspaces. In a shared folder, their crates
+/// would overwrite each other.
 pub fn folder() -> PathBuf {
     target_directory().join("tch-newest")
 }
 
-/// The copy itself.
+/// Returns the folder of the copied sources.
 pub fn source() -> PathBuf {
     folder().join("source")
 }
 
-/// Brings the copy up to date: files that did not change are not touched, so that nothing is built
-/// again that need not be.
+/// Updates the copy. Unchanged files are not touched, so that they are not rebuilt.
 pub fn prepare() -> Result<(), String> {
     let files = listed_files()?;
     let copy = source();
@@ -38,7 +39,7 @@ pub fn prepare() -> Result<(), String> {
     lock_newest(&copy)
 }
 
-/// Tracked files and those that are new; ignored ones stay out.
+/// Returns tracked files and new files. Ignored files are excluded.
 fn listed_files() -> Result<BTreeSet<PathBuf>, String> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -52,11 +53,11 @@ fn listed_files() -> Result<BTreeSet<PathBuf>, String> {
     Ok(list.split('\0').filter(|file| !file.is_empty()).map(PathBuf::from).collect())
 }
 
-/// Makes `to` hold the `files` of `from` and no others. The lock file is left to `lock_newest`.
+/// Makes `to` contain exactly the `files` of `from`. `lock_newest` handles the lock file.
 fn synchronise(from: &Path, to: &Path, files: &BTreeSet<PathBuf>) -> io::Result<()> {
     fs::create_dir_all(to)?;
     let lock = Path::new("Cargo.lock");
-    // A file may be deleted, but not yet from git's index.
+    // A file may be deleted on disk but still be in git's index.
     let present = |file: &Path| files.contains(file) && from.join(file).is_file();
     for file in files_below(to)? {
         if file != lock && !present(&file) {
@@ -79,7 +80,7 @@ fn synchronise(from: &Path, to: &Path, files: &BTreeSet<PathBuf>) -> io::Result<
     Ok(())
 }
 
-/// All files, relative to the folder.
+/// Returns all files, relative to the folder.
 fn files_below(root: &Path) -> io::Result<Vec<PathBuf>> {
     let (mut files, mut folders) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -95,7 +96,7 @@ fn files_below(root: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The root manifest with the copy's members for its own, and all of them built by default.
+/// Returns the root manifest with the copy's members, all of which are built by default.
 fn with_members(manifest: &str) -> String {
     let members: Vec<String> = MEMBERS.iter().map(|member| format!("{member:?}")).collect();
     let mut result = String::new();
@@ -117,8 +118,8 @@ fn with_members(manifest: &str) -> String {
     result
 }
 
-/// Starts from the workspace's lock file, each time that one changes, so that all but tch is the
-/// same.
+/// Creates the lock file from the workspace's lock file whenever that changes, so that only tch
+/// differs.
 fn lock_newest(copy: &Path) -> Result<(), String> {
     let (start, own) = (workspace().join("Cargo.lock"), copy.join("Cargo.lock"));
     let remembered = folder().join("started-from.lock");
@@ -195,7 +196,7 @@ mod tests {
         }
         write(&to, "Cargo.lock", "the copy's own");
         write(&from, "a/changed.rs", "new");
-        // One is no longer listed, the other is, but was deleted.
+        // One file is no longer listed. The other one is listed but deleted.
         fs::remove_file(from.join("b/gone.rs")).expect("it was there");
         synchronise(&from, &to, &list(&files[..5])).expect("a second copy");
 

@@ -1,9 +1,10 @@
-//! The nightly toolchain, for what stable cannot do. Nothing that users need needs it.
+//! The nightly toolchain, for tasks that stable does not support. No user-facing feature depends on
+//! it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a program of the toolchain prints; `None` if it is not there, or fails.
+/// Returns the output of a program of the toolchain, or `None` if it is missing or fails.
 pub fn answer(arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly"]).args(arguments);
@@ -11,7 +12,7 @@ pub fn answer(arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Whether it has the source of the standard library (the component rust-src).
+/// Returns `true` if the standard library's source (the component rust-src) is installed.
 pub fn has_source() -> bool {
     let library = "lib/rustlib/src/rust/library/std/Cargo.toml";
     let has_it = |sysroot: String| Path::new(&sysroot).join(library).exists();

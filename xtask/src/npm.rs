@@ -1,16 +1,16 @@
-//! Packages of npm that scripts need: those of the page's bundle here, and those that drive the browser in
-//! the end-to-end tests, which include this file.
+//! Installs npm packages for scripts: those for bundling the page, and those for driving a browser
+//! in the end-to-end tests, which include this file.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Installs what the lock file in a folder names, if that is not there.
+/// Installs the packages of a folder's lock file, unless they are already installed.
 pub fn install(folder: &Path) -> Result<(), String> {
     let explain = |error: io::Error| format!("{}: {error}", folder.display());
     let lock = fs::read(folder.join("package-lock.json")).map_err(explain)?;
-    // Written last.
+    // This file is written last and therefore marks a complete installation.
     let installed = folder.join("installed-packages.json");
     if fs::read(&installed).is_ok_and(|there| there == lock) {
         return Ok(());

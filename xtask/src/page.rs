@@ -1,5 +1,5 @@
-//! The script and the style sheet of the page that reports are shown in: bundled from their sources by
-//! esbuild, which needs node. What is bundled is checked in, so that building mlprof needs no node.
+//! Bundles the script and the style sheet of the report page with esbuild, which needs node. The
+//! bundle is checked in, so that building mlprof needs no node.
 
 use std::fs;
 use std::io;
@@ -11,17 +11,17 @@ use crate::npm;
 use crate::steps::{Step, target_directory};
 use crate::system::NODE;
 
-/// What the bundler writes.
+/// Output files of the bundler.
 const BUNDLE: [&str; 3] = ["page.js", "page.css", "policy.txt"];
 
-/// What it reads, and what says which bundler that is.
+/// Configuration files that define the bundler and its inputs.
 const SOURCES: [&str; 4] = ["package.json", "package-lock.json", "tsconfig.json", "build.mjs"];
 
 fn bundle() -> PathBuf {
     workspace().join("mlprof-report/src/page/bundle")
 }
 
-/// Bundles anew.
+/// Creates the bundle.
 pub fn run() -> Result<(), String> {
     let fresh = build()?;
     for file in BUNDLE {
@@ -32,8 +32,8 @@ pub fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that what is checked in is what the sources give, and their types. Without node it says that
-/// it does not.
+/// Returns the step that checks the types and compares the bundle with its sources. Without node,
+/// it prints a message instead.
 pub fn step() -> Step {
     Step::cargo("the page's bundle", "--version").and_then(check)
 }
@@ -55,7 +55,7 @@ fn check() -> Result<(), String> {
     }
 }
 
-/// The files of the bundle that differ.
+/// Returns the files of the bundle that differ.
 fn stale(fresh: &Path, there: &Path) -> io::Result<Vec<&'static str>> {
     let mut stale = Vec::new();
     for file in BUNDLE {
@@ -66,7 +66,7 @@ fn stale(fresh: &Path, there: &Path) -> io::Result<Vec<&'static str>> {
     Ok(stale)
 }
 
-/// Checks types and bundles, in the folder of build output; where that is.
+/// Checks the types and creates the bundle in the build folder, and returns that folder.
 fn build() -> Result<PathBuf, String> {
     let folder = target_directory().join("page");
     let explain = |error: io::Error| format!("{}: {error}", folder.display());

@@ -1,5 +1,5 @@
-//! Type-checks the crates for other platforms, and runs a program on one without a system. The
-//! standard library is compiled from its source, so that nothing is downloaded.
+//! Type-checks the crates for other platforms, and runs a program on a platform without an
+//! operating system. The standard library is compiled from source, so that nothing is downloaded.
 
 use std::process::{Command, Stdio};
 
@@ -8,28 +8,28 @@ use crate::nightly;
 use crate::steps::{Step, target_directory};
 use crate::system::is_there;
 
-/// A platform, and the packages that users depend on there. Never mlprof-tch, which needs a
-/// libtorch of the platform.
+/// A platform, and the packages that users can use there. mlprof-tch is excluded, because it needs
+/// a libtorch for the platform.
 struct Platform {
     target: &'static str,
-    /// Program that compiling the standard library for the platform needs.
+    /// Program that is required to compile the standard library for the platform.
     needs: Option<&'static str>,
     packages: &'static str,
 }
 
 const EVERYTHING: &str = "-p mlprof-core -p mlprof-train -p mlprof-cuda -p mlprof-live -p mlprof-macros \
                           -p mlprof -p mlprof-candle -p mlprof-burn --features mlprof-burn/train";
-/// Without the command and burn's own training loop.
+/// Packages without the command and without burn's own training loop.
 const LIBRARIES: &str = "-p mlprof-train -p mlprof-cuda -p mlprof-live -p mlprof-candle -p mlprof-burn \
                          --features mlprof-core/tracing";
-/// Without the plugins. A step for the MSVC target needs no tool of Windows.
+/// Packages without the plugins. The step for the MSVC target needs no Windows tools.
 const SYSTEM_AND_COMMAND: &str = "-p mlprof-train -p mlprof-cuda -p mlprof-live -p mlprof \
                                   --features mlprof-core/tracing";
-/// WebAssembly has no threads and no processes: the command, burn's own training loop and the
-/// data loaders of burn need them.
+/// Packages for WebAssembly, which has no threads and processes. The command, burn's own training
+/// loop and burn's data loaders need them.
 const WITHOUT_THREADS: &str = "-p mlprof-train -p mlprof-candle -p mlprof-burn --no-default-features \
                                --features mlprof-burn/autodiff";
-/// In addition, a browser's random numbers.
+/// Packages for WebAssembly in a browser, which also provides random numbers.
 const IN_A_BROWSER: &str = "-p without-a-clock -p mlprof-train -p mlprof-candle -p mlprof-burn --no-default-features \
                             --features mlprof-burn/autodiff,without-a-clock/browser";
 
@@ -38,7 +38,7 @@ const PLATFORMS: [Platform; 10] = [
     Platform::of("aarch64-apple-darwin", EVERYTHING),
     Platform {
         target: "x86_64-pc-windows-gnu",
-        // Of Debian's package binutils-mingw-w64-x86-64.
+        // The program is part of Debian's package binutils-mingw-w64-x86-64.
         needs: Some("x86_64-w64-mingw32-dlltool"),
         packages: EVERYTHING,
     },
@@ -51,7 +51,7 @@ const PLATFORMS: [Platform; 10] = [
     Platform::of("wasm32-wasip1", WITHOUT_THREADS),
 ];
 
-/// Crates that are compiled from source. On WebAssembly panics abort.
+/// Crates that are compiled from source. On WebAssembly, panics abort.
 const STANDARD_LIBRARY: &str = "-Zbuild-std=std,panic_abort";
 
 /// Platform without a clock, threads, processes and files.
@@ -67,7 +67,7 @@ impl Platform {
         let arguments = format!(
             "run nightly cargo check {STANDARD_LIBRARY} --target {target} {packages} --target-dir"
         );
-        // For types any file does as the library that the command carries with it.
+        // For a type check, any file can replace the library that is embedded in the command.
         Step::rustup(target, &arguments)
             .argument(target_directory().join("platforms"))
             .env("RUSTFLAGS", if packages == IN_A_BROWSER { FLAGS } else { "-D warnings" })
@@ -78,11 +78,11 @@ impl Platform {
     }
 }
 
-/// Lints as everywhere, and the random numbers that [`IN_A_BROWSER`] asks for.
+/// Compiler flags: the usual lints, and the random number backend for [`IN_A_BROWSER`].
 const FLAGS: &str = "-D warnings --cfg getrandom_backend=\"wasm_js\"";
 
-/// Returns a step for each platform that this machine can check, and prints the reason for each that
-/// it cannot.
+/// Returns a step for each platform that this machine can check. For each other platform, prints
+/// the reason.
 pub fn steps() -> Vec<Step> {
     if !nightly::has_source() {
         println!("other platforms: skipped: no nightly with rust-src");
@@ -99,7 +99,8 @@ pub fn steps() -> Vec<Step> {
     steps.chain([without_a_clock()]).collect()
 }
 
-/// Builds a program with scopes and profilers for [`WITHOUT_A_CLOCK`], and runs it.
+/// Returns the step that builds and runs a program with scopes and profilers for
+/// [`WITHOUT_A_CLOCK`].
 fn without_a_clock() -> Step {
     let arguments = format!(
         "run nightly cargo build {STANDARD_LIBRARY} --target {WITHOUT_A_CLOCK} -p without-a-clock --target-dir"

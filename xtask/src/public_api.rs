@@ -1,24 +1,23 @@
-//! `cargo xtask public-api`: the public items of the published crates, beside the lists that are kept of
-//! them.
+//! `cargo xtask public-api`: compares the public items of the published crates with stored lists.
 
 use crate::libtorch::{Libtorch, workspace};
 use crate::steps::{Step, run_all};
 
-/// Where the lists are kept, one for each crate.
+/// Folder of the stored lists, one per crate.
 const LISTS: &str = "docs/api";
 
-/// Compares them, or writes them anew.
+/// Compares the lists, or writes them if `writes` is set.
 pub fn run(writes: bool) -> Result<(), String> {
     run_all(&[step(writes)?])
 }
 
-/// The step that does so.
+/// Returns the step that compares or writes the lists.
 pub fn step(writes: bool) -> Result<Step, String> {
     let title = if writes { "writing the public items" } else { "public items" };
     let program = "run --quiet -p xtask-public-api --";
     let step = Step::cargo(title, program);
     let step = if writes { step.argument("--write") } else { step };
-    // tch's build script looks for libtorch whatever is built.
+    // tch's build script always looks for libtorch.
     let libtorch = Libtorch::of_workspace()?.variables();
     Ok(step.argument(workspace().join(LISTS)).variables(&libtorch))
 }
@@ -29,7 +28,8 @@ mod tests {
     use crate::metadata;
     use crate::packages::published;
 
-    /// But for the command, whose library is for its own tests, and for what only the command uses.
+    /// Checks that each published library has a list. The command's library is excluded, because
+    /// only its tests use it, and so are libraries that only the command uses.
     #[test]
     fn each_published_library_has_a_list() {
         let published = published().expect("cargo knows them");

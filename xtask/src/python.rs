@@ -1,4 +1,4 @@
-//! Virtual environments of Python, made once and kept between runs.
+//! Python virtual environments that are created once and reused.
 
 use std::fs;
 use std::io;
@@ -8,18 +8,19 @@ use std::process::{Command, Stdio};
 use crate::libtorch::{cache, workspace};
 use crate::system;
 
-/// An environment with what a file of requirements names, and nothing else.
+/// An environment with exactly the packages of a requirements file.
 pub struct Environment {
-    /// The folder's name in the cache.
+    /// Folder name in the cache.
     pub name: &'static str,
-    /// The file of requirements, complete: none is looked for that it does not name.
+    /// Requirements file. It must be complete, because no further dependencies are resolved.
     pub requirements: PathBuf,
-    /// What is said when it is made: what is installed, how large it is.
+    /// Message that is printed at the creation of the environment, with its contents and size.
     pub announcement: &'static str,
 }
 
 impl Environment {
-    /// Engines that answer SQL of tables, and what writes these.
+    /// Returns the environment with SQL engines for tables, and with the libraries that write the
+    /// tables.
     pub fn sql_engines() -> Self {
         Self {
             name: "python-engines",
@@ -28,13 +29,14 @@ impl Environment {
         }
     }
 
-    /// Its interpreter. What is missing is installed; a run that was broken off goes on.
+    /// Returns the environment's interpreter and installs missing packages. An interrupted
+    /// installation is continued.
     pub fn interpreter(&self) -> Result<PathBuf, String> {
         let requirements = &self.requirements;
         let wanted = fs::read(requirements).map_err(|error| explain(requirements, &error))?;
         let environment = cache()?.join(self.name);
         let interpreter = environment.join("bin/python");
-        // Written last.
+        // This file is written last and therefore marks a complete installation.
         let installed = environment.join("installed-requirements.txt");
         if interpreter.exists() && fs::read(&installed).is_ok_and(|old| old == wanted) {
             return Ok(interpreter);
@@ -45,7 +47,7 @@ impl Environment {
         let mut pip = Command::new(&interpreter);
         let options = ["--no-deps", "--no-cache-dir", "--disable-pip-version-check"];
         pip.args(["-m", "pip", "install"]).args(options);
-        // Its temporary files are as large as the wheels: the usual place may be too small for them.
+        // pip's temporary files are as large as the wheels and may not fit into the default folder.
         pip.arg("--requirement").arg(requirements).env("TMPDIR", &environment);
         run(&mut pip)?;
         fs::write(&installed, wanted).map_err(|error| explain(&installed, &error))?;
@@ -57,7 +59,7 @@ fn explain(path: &Path, error: &io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 
-/// Runs a command; what it says goes to standard error.
+/// Runs a command with its output on standard error.
 fn run(command: &mut Command) -> Result<(), String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let status = command.stdin(Stdio::null()).stdout(io::stderr()).status();

@@ -6,11 +6,12 @@ use std::process::Command;
 use crate::libtorch::Libtorch;
 use crate::steps::{cargo, set_variables, target_directory};
 
-/// Runs `package` optimised. `rest` holds options for cargo and, after `--`, the program's own
-/// arguments. Returns only if that fails: the exit status is the program's own.
+/// Runs `package` optimised. `rest` contains options for cargo and, after `--`, the program's
+/// arguments. Returns only on failure; otherwise the process exits with the program's status.
 ///
-/// Not through `cargo run`, which turns into the program: a program cannot tell its own start from
-/// cargo's then, and its report could not say how long libtorch took to load.
+/// `cargo run` is not used, because it replaces its own process with the program. The program then
+/// could not separate its start from cargo's run time, and its report could not show the loading
+/// time of libtorch.
 pub fn run(package: &str, rest: &[&str]) -> Result<(), String> {
     let (options, arguments) = split(rest);
     let variables =
@@ -34,7 +35,7 @@ pub fn run(package: &str, rest: &[&str]) -> Result<(), String> {
     Err(format!("cannot run {}: {}", program.display(), replace(command)))
 }
 
-/// What is meant for cargo, and what for the program.
+/// Splits the arguments into those for cargo and those for the program.
 fn split<'a, 'b>(rest: &'a [&'b str]) -> (&'a [&'b str], &'a [&'b str]) {
     match rest.iter().position(|argument| *argument == "--") {
         Some(position) => (&rest[..position], &rest[position + 1..]),
@@ -42,7 +43,7 @@ fn split<'a, 'b>(rest: &'a [&'b str]) -> (&'a [&'b str], &'a [&'b str]) {
     }
 }
 
-/// The program that `--bin` names, or the one with the package's name.
+/// Returns the program selected by `--bin`, or the one with the package's name.
 fn program(target: &Path, package: &str, options: &[&str]) -> PathBuf {
     let named = options.iter().enumerate().find_map(|(position, option)| match *option {
         "--bin" => options.get(position + 1).copied(),
@@ -52,8 +53,8 @@ fn program(target: &Path, package: &str, options: &[&str]) -> PathBuf {
     target.join("release").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
 }
 
-/// A shell that starts the program, outlives a Ctrl-C, which is the program's to answer, and ends
-/// with its exit status.
+/// Returns a shell that runs the program and exits with its status. The shell ignores Ctrl-C, which
+/// the program handles.
 #[cfg(unix)]
 fn waited_for(program: &Path) -> Command {
     let mut shell = Command::new("/bin/sh");
@@ -66,7 +67,7 @@ fn waited_for(program: &Path) -> Command {
     Command::new(program)
 }
 
-/// Asks cargo whether tch is among the package's dependencies.
+/// Returns `true` if cargo lists tch among the package's dependencies.
 fn uses_tch(package: &str) -> Result<bool, String> {
     let mut tree = cargo();
     tree.args(["tree", "--package", package, "--prefix", "none", "--format", "{p}"]);
@@ -126,7 +127,7 @@ mod tests {
     fn the_exit_status_is_the_programs() {
         let status = waited_for(Path::new("/bin/sh")).args(["-c", "exit 7"]).status();
         assert_eq!(status.expect("a shell").code(), Some(7));
-        // A Ctrl-C reaches all processes of a terminal; here the program sends it to its shell.
+        // Ctrl-C reaches all processes of a terminal. Here, the program sends it to its shell.
         let script = "kill -INT $PPID; sleep 0.1; exit 7";
         let status = waited_for(Path::new("/bin/sh")).args(["-c", script]).status();
         assert_eq!(status.expect("a shell").code(), Some(7));

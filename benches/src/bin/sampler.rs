@@ -1,5 +1,5 @@
-//! What one stack sample costs, by unwinding tables and by frame pointers, and what sampling costs a
-//! program.
+//! Measures the cost of one stack sample, with unwind tables and with frame pointers, and the
+//! overhead of sampling for a program.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -42,20 +42,21 @@ fn options() -> Result<Option<Settings>, lexopt::Error> {
     Ok(Some(settings))
 }
 
-/// A fixed amount of work at the given depth of the stack.
+/// Performs a fixed amount of work at the given stack depth.
 #[inline(never)]
 fn work(depth: u32, rounds: u64) -> u64 {
     let below = if depth == 0 {
         (0..rounds).fold(1_u64, |value, _| black_box(value.wrapping_mul(6_364_136_223_846_793_005)))
     } else {
-        // Through a pointer, so that the compiler makes no loop of it.
+        // The call goes through a function pointer, so that the compiler does not turn the
+        // recursion into a loop.
         let next: fn(u32, u64) -> u64 = black_box(work);
         next(depth - 1, rounds)
     };
     black_box(below).wrapping_add(1)
 }
 
-/// Seconds that the handler takes for a sample of a stack of about this depth.
+/// Returns the time of the signal handler per sample of a stack with about this depth, in seconds.
 fn handler_cost(
     depth: u32,
     frame_pointers: bool,
@@ -75,7 +76,7 @@ fn handler_cost(
     Ok(median(costs.into_iter()))
 }
 
-/// The calling thread's processor time for the same work, in seconds.
+/// Returns the calling thread's CPU time for the same work, in seconds.
 fn processor_seconds() -> f64 {
     let started = processor_time();
     for _ in 0..100 {
@@ -91,11 +92,12 @@ fn processor_time() -> f64 {
         .map_or(f64::NAN, |nanoseconds| nanoseconds * 1e-9)
 }
 
-/// Unsampled and sampled runs take turns: how much slower, as a part, and seconds per sample.
+/// Alternates unsampled and sampled runs. Returns the relative slowdown and the cost per sample in
+/// seconds.
 fn slowdown(frame_pointers: bool, settings: &Settings) -> Result<(f64, f64), SamplerError> {
     let (mut ratios, mut per_sample) = (Vec::new(), Vec::new());
     for round in 0..settings.rounds * 4 {
-        // The first of two is slower on some machines: they take turns there, too.
+        // On some machines, the first of two runs is slower, so the order also alternates.
         let mut alone = if round % 2 == 0 { processor_seconds() } else { 0.0 };
         let rate = SamplerSettings::new(settings.hz).frame_pointers(frame_pointers);
         let sampler = Sampler::start(rate)?;

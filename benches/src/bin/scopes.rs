@@ -1,4 +1,5 @@
-//! What one scope costs: mlprof beside its peers, in one process, on 1, 2 and 8 threads.
+//! Measures the cost of one scope, for mlprof and other profilers, in one process on 1, 2 and 8
+//! threads.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,7 +22,7 @@ Usage: scopes [--json FILE] [--threads 1,2,8] [--rounds N] [--check]
   --check         exit with 1 when a budget is exceeded
 ";
 
-/// A larger share of the time without a core than this is worth a note.
+/// Share of time without a core above which a note is printed.
 const BUSY: f64 = 0.05;
 
 struct Options {
@@ -51,7 +52,7 @@ fn options() -> Result<Option<Options>, lexopt::Error> {
 }
 
 fn main() -> ExitCode {
-    // SAFETY: no other thread runs yet that could read the environment at the same time.
+    // SAFETY: no other thread is running yet that could access the environment concurrently.
     unsafe { std::env::set_var("HOTPATH_METRICS_SERVER_OFF", "1") };
     let options = match settings(options(), USAGE) {
         Ok(settings) => settings,

@@ -1,5 +1,5 @@
-//! What becomes of many recorded ops: what they take in memory, how long the table over them takes,
-//! and how fast they are written as a trace.
+//! Measures the processing of many recorded ops: memory, table creation time and trace writing
+//! speed.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -24,11 +24,11 @@ Usage: tensor [--ops N] [--check]
   --check   exit with 1 when a budget is exceeded
 ";
 
-/// Of the table over 10 million ops, in seconds.
+/// Maximum time for the table of 10 million ops, in seconds.
 const TABLE_BUDGET: f64 = 5.0;
-/// Of a recording whose trace is written as a file.
+/// Number of ops in a recording whose trace is written to a file.
 const OPS_OF_A_FILE: u64 = 1_000_000;
-/// Of writing a trace, in events per second.
+/// Minimum speed of trace writing, in events per second.
 const TRACE_BUDGET: f64 = 1e6;
 
 struct Options {
@@ -52,7 +52,7 @@ fn options() -> Result<Option<Options>, lexopt::Error> {
     Ok(Some(options))
 }
 
-/// What the end of the window showed, measured while it was at hand.
+/// Results at the end of the window, measured while its data was available.
 #[derive(Default)]
 struct Measured {
     events: usize,
@@ -69,7 +69,7 @@ struct Written {
     bytes: u64,
 }
 
-/// Counts what is written, and keeps nothing.
+/// A writer that counts the bytes and discards them.
 #[derive(Default)]
 struct Counter(u64);
 
@@ -112,14 +112,15 @@ impl Measured {
     }
 }
 
-/// Memory that the process has, in bytes; 0 where the system does not say.
+/// Returns the resident memory of the process in bytes, or 0 if the system does not report it.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
     pages.unwrap_or(0) * 4096
 }
 
-/// A training step after the other: modules with ops in them, as deep as a real one.
+/// Records training steps in sequence. Each consists of modules with ops, nested as in a real
+/// model.
 fn record(profiler: &dyn Profiler, ops: u64) {
     let names: Vec<Action> =
         (0..50).map(|number| Action::op(&format!("aten::op_{number}"))).collect();
@@ -188,9 +189,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns how long the end of a fit takes whose trace has this format, in seconds.
-/// A `.pftrace` is made of the trace's own text, which a thread reads while it is written: so it
-/// has what `mlprof convert` makes of the file. The difference between both formats is the price.
+/// Returns the time to end a fit whose trace has this format, in seconds. A `.pftrace` file is
+/// created from the trace's JSON text, which a thread parses while it is written, as `mlprof
+/// convert` does. The difference between the two formats is the cost of that conversion.
 fn file_seconds(format: TraceFormat) -> io::Result<f64> {
     let folder = tempfile::tempdir()?;
     let profiler = TensorProfiler::new().without_schedule().dirpath(folder.path());

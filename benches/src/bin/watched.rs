@@ -1,6 +1,11 @@
-//! What it costs a training step to be watched, by account: what its scopes take longer in a process that listens, and
-//! while `mlprof top` follows it, and what the thread takes that answers. Shares of a step that are too small to be seen
-//! between processes (`cargo xtask bench live`) can be told so.
+//! Estimates the cost of monitoring per training step from three measurements:
+//!
+//! - the additional time of scopes in a process that accepts connections
+//! - the additional time of scopes while `mlprof top` follows the process
+//! - the CPU time of the thread that responds
+//!
+//! This method detects costs that are too small for a comparison between processes (`cargo xtask
+//! bench live`).
 
 #[cfg(not(unix))]
 fn main() {
@@ -39,11 +44,11 @@ Usage: watched [--scopes N] [--step-ms N] [--rounds N]
   --rounds N   how often each is measured; medians are shown [15]
 ";
 
-    /// Steps between two readings of the clock, and how many such slices a turn has.
+    /// Number of steps between two clock readings, and number of such slices per turn.
     const STEPS: usize = 200;
     const SLICES: usize = 50;
 
-    /// From one answer to the next, as `mlprof top` asks for them.
+    /// Interval between two responses, as `mlprof top` requests it.
     const INTERVAL: Duration = Duration::from_secs(1);
 
     struct Settings {
@@ -83,9 +88,9 @@ Usage: watched [--scopes N] [--step-ms N] [--rounds N]
         }
     }
 
-    /// Nanoseconds that each of many steps takes which has nothing in it but scopes.
+    /// Appends the nanoseconds per step for many steps that contain only scopes.
     fn steps(is_measured: bool, scopes: usize, nanoseconds: &mut Vec<f64>) {
-        // The figures alone are on standard output.
+        // Reports go to standard error, so that only the results are on standard output.
         let simple = || SimpleProfiler::new().output_to(Output::new().print_to_stderr(true));
         let profiler = is_measured.then(simple);
         let session =
@@ -101,14 +106,14 @@ Usage: watched [--scopes N] [--step-ms N] [--rounds N]
                 }
                 session.profiler().step();
             });
-            // The first one warms up.
+            // The first slice is a warm-up.
             if slice > 0 {
                 nanoseconds.push(duration.as_nanos() as f64 / STEPS as f64);
             }
         }
     }
 
-    /// Somebody who asks this process what its actions do, and reads the answers.
+    /// A client that requests statistics from this process and reads the responses.
     struct Follower {
         stream: UnixStream,
         reader: JoinHandle<()>,
@@ -126,7 +131,7 @@ Usage: watched [--scopes N] [--step-ms N] [--rounds N]
             write_line(&stream, &Question::new(request)).map_err(|error| error.to_string())?;
             let copy = stream.try_clone().map_err(|error| error.to_string())?;
             let mut answers = BufReader::new(copy);
-            // It counts from here on.
+            // The process counts from this response on.
             let first = read_line(&mut answers, LONGEST_ANSWER);
             first.map_err(|error| error.to_string())?.ok_or("it does not answer")?;
             let reader = std::thread::spawn(move || {
@@ -135,23 +140,24 @@ Usage: watched [--scopes N] [--step-ms N] [--rounds N]
             Ok(Self { stream, reader })
         }
 
-        /// Goes away, which the other side sees before its next answer.
+        /// Closes the connection, which the server notices before its next response.
         fn end(self) {
-            // It fails if the other side has closed, which is as good.
+            // The call fails if the server has already closed the connection, which is acceptable.
             let _ = self.stream.shutdown(std::net::Shutdown::Both);
-            // The reader reads only; a panic of its would be no matter of the figures.
+            // The thread only reads, so its panic would not affect the results.
             let _ = self.reader.join();
             std::thread::sleep(2 * INTERVAL);
         }
     }
 
-    /// Seconds of the processor that the thread has taken which answers; `None` where the system does not say.
+    /// Returns the CPU seconds of the responding thread, or `None` if the system does not report
+    /// them.
     fn answering() -> Option<f64> {
         let tasks = std::fs::read_dir("/proc/self/task").ok()?;
         let mut nanoseconds = None;
         for task in tasks.filter_map(Result::ok) {
             let read = |name: &str| std::fs::read_to_string(task.path().join(name)).ok();
-            // The system keeps fifteen bytes of a name.
+            // Linux keeps only fifteen bytes of a thread name.
             if read("comm").is_some_and(|name| name.starts_with("mlprof-live-doo")) {
                 let ran = read("schedstat")?.split_whitespace().next()?.parse::<f64>().ok()?;
                 nanoseconds = Some(nanoseconds.unwrap_or(0.0) + ran);
@@ -167,7 +173,7 @@ Usage: watched [--scopes N] [--step-ms N] [--rounds N]
                 steps(is_measured, settings.scopes, nanoseconds);
             }
         };
-        // Once it listens, it does so for good.
+        // The baseline is measured first, because a process cannot stop accepting connections.
         (0..settings.rounds).for_each(|_| measure(&mut alone));
         mlprof_live::start().map_err(|error| error.to_string())?;
         let (mut answers, mut seconds) = (0.0, 0.0);

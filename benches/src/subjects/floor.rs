@@ -1,11 +1,12 @@
-//! The practical floor: what any profiler that keeps two times per scope must pay.
+//! The practical minimum cost of a profiler that stores two timestamps per scope.
 
 use std::cell::RefCell;
 use std::time::Duration;
 
 use crate::harness::{Subject, time, work};
 
-/// Two raw readings of the time-stamp counter, and one push to a thread-local buffer that has room.
+/// Two raw readings of the time-stamp counter, and one push to a thread-local buffer with free
+/// capacity.
 pub struct Floor;
 
 struct Record {
@@ -21,7 +22,8 @@ thread_local! {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) fn ticks() -> u64 {
-    // SAFETY: every x86-64 CPU has the instruction; it reads a register and touches no memory.
+    // SAFETY: every x86-64 CPU supports the instruction. It only reads the counter and does not
+    // access memory.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
@@ -29,8 +31,8 @@ pub(super) fn ticks() -> u64 {
 #[inline(always)]
 pub(super) fn ticks() -> u64 {
     let ticks: u64;
-    // SAFETY: reads the virtual counter, which the operating systems leave open to programs, and
-    // touches neither memory nor stack.
+    // SAFETY: the instruction reads the virtual counter, which operating systems make accessible to
+    // programs. It does not access memory or the stack.
     unsafe {
         core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack));
     }

@@ -1,4 +1,4 @@
-//! mlprof where a program has many names.
+//! mlprof in a program with many names.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use mlprof_core::{Action, AdvancedProfiler, Profiler, ProfilerExt, SimpleProfile
 use super::ours::behind_dyn;
 use crate::harness::{Subject, time, work};
 
-/// How many.
+/// Number of names.
 const NAMES: usize = 10_000;
 
-/// One of ten thousand names in turn, below an open action: for the Advanced profiler all are callees
-/// of one place.
+/// Uses ten thousand names in turn below an open action. For the Advanced profiler, all are callees
+/// of one call site.
 pub struct ManyNames {
     name: &'static str,
     profiler: Arc<dyn Profiler>,
@@ -22,12 +22,12 @@ pub struct ManyNames {
 }
 
 impl ManyNames {
-    /// The Simple profiler.
+    /// Creates the subject with the Simple profiler.
     pub fn simple() -> Self {
         Self::of("simple_10000", SimpleProfiler::new())
     }
 
-    /// The Advanced profiler.
+    /// Creates the subject with the Advanced profiler.
     pub fn advanced() -> Self {
         Self::of("advanced_10000", AdvancedProfiler::new())
     }
@@ -47,7 +47,8 @@ impl Subject for ManyNames {
         self.name
     }
 
-    /// All names, so that they are compared with one name that is used again and again.
+    /// All names are used once during warm-up, which makes the result comparable with a single name
+    /// in repeated use.
     fn scopes_until_warm(&self) -> usize {
         NAMES
     }
@@ -68,7 +69,7 @@ impl Subject for ManyNames {
     }
 }
 
-/// One name with ten thousand scopes open around it.
+/// Uses one name inside ten thousand open scopes.
 pub struct Deep {
     name: &'static str,
     profiler: Arc<dyn Profiler>,
@@ -77,12 +78,12 @@ pub struct Deep {
 }
 
 impl Deep {
-    /// The Simple profiler.
+    /// Creates the subject with the Simple profiler.
     pub fn simple() -> Self {
         Self::of("simple_deep", SimpleProfiler::new())
     }
 
-    /// The Advanced profiler.
+    /// Creates the subject with the Advanced profiler.
     pub fn advanced() -> Self {
         Self::of("advanced_deep", AdvancedProfiler::new())
     }

@@ -1,4 +1,4 @@
-//! What is compared: the floor, mlprof, and its peers.
+//! The subjects: the floor, mlprof and other profilers.
 
 mod floor;
 mod many;
@@ -11,7 +11,7 @@ use mlprof_core::hook::{DType, InputsBuilder};
 
 use crate::harness::Subject;
 
-/// All subjects, in the order of the table.
+/// Returns all subjects in table order.
 pub fn all() -> Vec<Box<dyn Subject>> {
     vec![
         Box::new(floor::Floor),
@@ -38,7 +38,7 @@ pub fn all() -> Vec<Box<dyn Subject>> {
     ]
 }
 
-/// Input, weight and bias of one of several linear layers.
+/// Returns input, weight and bias of one of several linear layers.
 fn inputs_of_linear(index: usize) -> InputsBuilder {
     let mut inputs = InputsBuilder::new();
     inputs.tensor(DType::Float32, &[32, 64 + index as i64]);

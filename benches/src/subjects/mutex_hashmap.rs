@@ -1,4 +1,4 @@
-//! Lightning's SimpleProfiler as one would first write it in Rust.
+//! A naive Rust port of Lightning's SimpleProfiler.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::{Subject, time, work};
 
-/// Names are strings, and one lock guards the maps of what is running and what has ended.
+/// Names are strings, and a single lock protects the maps of running and completed actions.
 #[derive(Default)]
 pub struct MutexHashMap(Mutex<Maps>);
 

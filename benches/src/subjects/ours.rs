@@ -1,4 +1,4 @@
-//! mlprof itself.
+//! mlprof's own profilers.
 
 use std::hint::black_box;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,12 +14,13 @@ use mlprof_core::{
 use super::inputs_of_linear;
 use crate::harness::{Subject, time, work};
 
-/// As a model or a plugin holds it: the compiler must not know which profiler it is.
+/// Wraps a profiler in a trait object, as models and plugins do. The compiler must not know its
+/// concrete type.
 pub(super) fn behind_dyn(profiler: impl Profiler + 'static) -> Arc<dyn Profiler> {
     black_box(Arc::new(profiler))
 }
 
-/// `profile!` with no profiler active.
+/// `profile!` without an active profiler.
 pub struct Off;
 
 impl Subject for Off {
@@ -39,14 +40,14 @@ impl Subject for Off {
     }
 }
 
-/// The Simple profiler, by a name interned beforehand.
+/// The Simple profiler with an interned name.
 pub struct Simple {
     profiler: Arc<dyn Profiler>,
     action: Action,
 }
 
 impl Simple {
-    /// With a profiler of its own.
+    /// Creates the subject with a separate profiler.
     pub fn new() -> Self {
         let profiler = behind_dyn(SimpleProfiler::new());
         Self { profiler, action: Action::new("training_step") }
@@ -66,11 +67,11 @@ impl Subject for Simple {
     }
 }
 
-/// The Simple profiler, by a literal: what people write.
+/// The Simple profiler with a string literal, the usual form in programs.
 pub struct SimpleStr(Arc<dyn Profiler>);
 
 impl SimpleStr {
-    /// With a profiler of its own.
+    /// Creates the subject with a separate profiler.
     pub fn new() -> Self {
         Self(behind_dyn(SimpleProfiler::new()))
     }
@@ -96,7 +97,7 @@ pub struct SimpleMacro {
 }
 
 impl SimpleMacro {
-    /// With a profiler of its own, active during its phases only.
+    /// Creates the subject with a separate profiler, which is active only during its phases.
     pub fn new() -> Self {
         Self { profiler: behind_dyn(SimpleProfiler::new()), activated: Mutex::default() }
     }
@@ -127,14 +128,14 @@ impl Subject for SimpleMacro {
     }
 }
 
-/// The Advanced profiler: one of eight functions, in turn, below an open action.
+/// The Advanced profiler with eight functions in turn below an open action.
 pub struct Advanced {
     profiler: Arc<dyn Profiler>,
     functions: [Action; 8],
 }
 
 impl Advanced {
-    /// With a profiler of its own.
+    /// Creates the subject with a separate profiler.
     pub fn new() -> Self {
         let function = |index: usize| {
             let line = 1 + u32::try_from(index).unwrap_or(0);
@@ -160,14 +161,14 @@ impl Subject for Advanced {
     }
 }
 
-/// The Advanced profiler's [`step`](ProfilerExt::step), once per training batch: no scope, but
-/// timed as one.
+/// The Advanced profiler's [`step`](ProfilerExt::step), which a program calls once per training
+/// batch. It is not a scope, but it is timed like one.
 pub struct AdvancedStep {
     profiler: Arc<dyn Profiler>,
 }
 
 impl AdvancedStep {
-    /// With a profiler of its own.
+    /// Creates the subject with a separate profiler.
     pub fn new() -> Self {
         Self { profiler: behind_dyn(AdvancedProfiler::new()) }
     }
@@ -179,7 +180,7 @@ impl Subject for AdvancedStep {
     }
 
     fn slice(&self, scopes: usize) -> Duration {
-        // A loop's thread has recorded something: else there is no step to speak of.
+        // The thread must have recorded an action, because otherwise the step is empty.
         drop(self.profiler.profile("training_step"));
         time(scopes, |call| {
             self.profiler.step();
@@ -188,14 +189,14 @@ impl Subject for AdvancedStep {
     }
 }
 
-/// The Simple and the Advanced profiler at once.
+/// The Simple and the Advanced profiler in combination.
 pub struct MultiProfiler {
     profiler: Arc<dyn Profiler>,
     action: Action,
 }
 
 impl MultiProfiler {
-    /// With profilers of its own.
+    /// Creates the subject with separate profilers.
     pub fn new() -> Self {
         let profiler = behind_dyn(mlprof_core::MultiProfiler::new(simple_and_advanced()));
         Self { profiler, action: Action::new("training_step") }
@@ -215,15 +216,15 @@ impl Subject for MultiProfiler {
     }
 }
 
-/// Both called one after the other by whoever opens the scope: what two profilers cost where nothing stands
-/// between. It is more than the sum of each alone: two readings of the counter have less to run beside.
+/// Both profilers, called one after the other without a combining profiler. The cost exceeds the
+/// sum of the single costs, because the CPU can overlap two counter readings with less other work.
 pub struct BothByHand {
     parts: [Arc<dyn Profiler>; 2],
     action: Action,
 }
 
 impl BothByHand {
-    /// With profilers of its own.
+    /// Creates the subject with separate profilers.
     pub fn new() -> Self {
         Self { parts: simple_and_advanced(), action: Action::new("training_step") }
     }
@@ -250,22 +251,23 @@ fn simple_and_advanced() -> [Arc<dyn Profiler>; 2] {
     [behind_dyn(SimpleProfiler::new()), behind_dyn(AdvancedProfiler::new())]
 }
 
-/// The Tensor profiler, as hooks call it: one of eight ops in turn, inside an open action.
+/// The Tensor profiler, called as by hooks: eight ops in turn, inside an open action.
 pub struct Tensor {
     name: &'static str,
     profiler: Arc<dyn Profiler>,
     ops: [Action; 8],
-    /// What a linear layer has: input, weight and bias.
+    /// Inputs of a linear layer: input, weight and bias.
     inputs: Option<[InputsBuilder; 8]>,
 }
 
 impl Tensor {
-    /// Names and times alone.
+    /// Creates the subject that records only names and times.
     pub fn ops() -> Self {
         Self::named("tensor_op", None)
     }
 
-    /// With the shapes of three inputs, given anew for every op.
+    /// Creates the subject that also records the shapes of three inputs, which are passed with
+    /// every op.
     pub fn ops_with_shapes() -> Self {
         Self::named("tensor_op_shapes", Some(std::array::from_fn(inputs_of_linear)))
     }

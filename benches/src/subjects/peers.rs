@@ -1,4 +1,4 @@
-//! Peers, each used as its documentation shows it and spared what a program need not pay.
+//! Other profilers, each used as in its documentation and with optional costs disabled.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -11,14 +11,14 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::harness::{Subject, time, work};
 
-/// hotpath: its worker drains the threads' records in the background, every 50 ms.
+/// hotpath: a worker thread collects the threads' records in the background every 50 ms.
 pub struct Hotpath(
     #[expect(dead_code, reason = "recording lasts as long as the guard")] hotpath::HotpathGuard,
 );
 
 impl Hotpath {
-    /// Starts hotpath's worker. Without a report, and without the thread list and the server that
-    /// would go on in the background of all other subjects.
+    /// Starts hotpath's worker. The report, the thread list and the server are disabled, because
+    /// they would run in the background of all other subjects.
     pub fn new() -> Self {
         let builder = hotpath::HotpathGuardBuilder::new("benches");
         Self(builder.format(hotpath::Format::None).build())
@@ -30,7 +30,8 @@ impl Subject for Hotpath {
         "hotpath"
     }
 
-    /// Lets the worker catch up, so that it does not take a core from the next subject.
+    /// Waits until the worker has caught up, so that it does not use a core during the next
+    /// subject.
     fn end(&self) {
         std::thread::sleep(Duration::from_millis(60));
     }
@@ -40,7 +41,7 @@ impl Subject for Hotpath {
     }
 }
 
-/// `tracing` with the registry and a layer that times spans and keeps one record of each.
+/// `tracing` with the registry and a layer that times spans and stores one record for each.
 pub struct Tracing;
 
 struct TimingLayer {
@@ -78,11 +79,11 @@ impl<S: tracing::Subscriber + for<'span> LookupSpan<'span>> Layer<S> for TimingL
 }
 
 impl Tracing {
-    /// Installs the subscriber for the process: its fast case.
+    /// Installs a global subscriber, which is the fast case.
     pub fn new() -> Self {
         let layer = TimingLayer { clock: super::floor::ticks };
         let subscriber = tracing_subscriber::registry().with(layer);
-        // Fails if one is installed already: by an earlier list of subjects, and the same.
+        // The call fails if an earlier list of subjects has installed the same subscriber.
         let _ = tracing::subscriber::set_global_default(subscriber);
         Self
     }
@@ -105,7 +106,8 @@ impl Subject for Tracing {
     }
 }
 
-/// fastrace: local spans below a root, one root per slice (it drops what is over 10,240 spans).
+/// fastrace: local spans below a root span. Each slice has its own root, because spans beyond
+/// 10,240 are dropped.
 pub struct Fastrace;
 
 struct Discard;
@@ -117,7 +119,7 @@ impl fastrace::collector::Reporter for Discard {
 }
 
 impl Fastrace {
-    /// Starts fastrace's collector with a reporter that discards.
+    /// Starts fastrace's collector with a reporter that discards all spans.
     pub fn new() -> Self {
         fastrace::set_reporter(Discard, fastrace::collector::Config::default());
         Self
@@ -143,11 +145,11 @@ impl Subject for Fastrace {
     }
 }
 
-/// puffin: scopes inside an open one, without which every scope would take its global lock.
+/// puffin: scopes inside an open scope. Otherwise, every scope would take the global lock.
 pub struct Puffin;
 
 impl Puffin {
-    /// Turns puffin on.
+    /// Enables puffin.
     pub fn new() -> Self {
         puffin::set_scopes_on(true);
         Self

@@ -1,4 +1,4 @@
-//! mlprof as code calls it that `mlprof run` has put hooks into.
+//! mlprof as called by code that `mlprof run` has instrumented.
 
 use std::hint::black_box;
 use std::sync::atomic::AtomicU32;
@@ -12,7 +12,7 @@ use mlprof_core::{Activated, Profiler, RunContext, Stage, TensorProfiler, activa
 use super::inputs_of_linear;
 use crate::harness::{Subject, time, work};
 
-/// As it stands in spliced crates.
+/// A call site, in the layout of instrumented crates.
 #[repr(C)]
 struct Site {
     action: AtomicU32,
@@ -24,12 +24,12 @@ struct Site {
     file_length: usize,
 }
 
-/// The kind of an op.
+/// The call site kind of an op.
 const OP: u32 = 1;
 
-/// One of eight ops of the Tensor profiler in turn, with the shapes of three inputs, through the
-/// active profiler and the functions that the runtime library calls. A program calls the runtime
-/// for it, which is one more call from library to library.
+/// Eight ops of the Tensor profiler in turn, with the shapes of three inputs. They go through the
+/// active profiler and the functions that the runtime library calls. A real program also calls the
+/// runtime library, which adds one call between libraries.
 pub struct Spliced {
     profiler: Arc<TensorProfiler>,
     sink: &'static Sink,
@@ -39,7 +39,7 @@ pub struct Spliced {
 }
 
 impl Spliced {
-    /// With a profiler of its own.
+    /// Creates the subject with a separate profiler.
     pub fn new() -> Self {
         const NAMES: [&[u8; 9]; 8] = [
             b"aten::op0",
@@ -62,7 +62,7 @@ impl Spliced {
         };
         Self {
             profiler: Arc::new(TensorProfiler::new().without_schedule()),
-            // The compiler must not know the functions.
+            // The compiler must not know the target functions.
             sink: black_box(sink()),
             sites: Box::leak(Box::new(std::array::from_fn(site))),
             inputs: std::array::from_fn(inputs_of_linear),
@@ -94,10 +94,12 @@ impl Subject for Spliced {
         time(scopes, |call| {
             let site = std::ptr::from_ref(&self.sites[call % 8]).cast();
             let words = self.inputs[call % 8].words();
-            // SAFETY: the site lives for ever and is laid out as a `Site`; the words are there.
+            // SAFETY: the site is a leaked static with the `repr(C)` layout that `open` expects.
+            // `words` is a slice that outlives the call.
             let opened = unsafe { (self.sink.open)(site, words.as_ptr(), words.len()) };
             work(call);
-            // SAFETY: as above.
+            // SAFETY: the site is the same valid static, and `opened` is the result of `open` for
+            // this site.
             unsafe { (self.sink.close)(site, opened) };
         })
     }

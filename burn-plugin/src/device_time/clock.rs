@@ -1,4 +1,4 @@
-//! The clock of actions: all devices together.
+//! The device clock of actions, for all devices.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -11,8 +11,8 @@ use super::pending;
 use super::window::Window;
 use crate::lock::lock;
 
-/// Has `device` timed from here on, whenever a profiler measures devices. Returns `None` if it is none of
-/// CubeCL's.
+/// Registers `device`, whose work is then timed whenever a profiler measures devices. Returns
+/// `None` if it is not a CubeCL device.
 pub(crate) fn watch(device: &Device) -> Option<Arc<TimedDevice>> {
     static REGISTERED: OnceLock<bool> = OnceLock::new();
     let timed = device::watch(device)?;
@@ -23,8 +23,8 @@ pub(crate) fn watch(device: &Device) -> Option<Arc<TimedDevice>> {
     Some(timed)
 }
 
-/// Times actions on all devices together that are known: those of trainings, and those that were given to
-/// [`install`](crate::ops::install) or to [`profile_device`](super::profile_device).
+/// Times actions on all registered devices. Trainings, [`install`](crate::ops::install) and
+/// [`profile_device`](super::profile_device) register devices.
 struct Clock;
 
 impl DeviceClock for Clock {
@@ -53,9 +53,10 @@ struct Windows {
 
 impl DeviceWindow for Windows {}
 
-/// Brings the times of all windows that are closed to the profilers. Waits for the devices, if there are any.
+/// Delivers the times of all closed windows to the profilers. Waits for the devices if any windows
+/// are pending.
 fn deliver_all() {
-    /// One at a time: who comes second finds everything delivered.
+    /// Serialises deliveries. A thread that waited for the lock finds everything delivered.
     static DELIVERING: Mutex<()> = Mutex::new(());
 
     if can_time() && pending::is_any() {

@@ -1,4 +1,4 @@
-//! The devices whose work can be timed.
+//! Devices whose work can be timed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -13,19 +13,22 @@ use burn::tensor::Device;
 use crate::cube::{is_cube, is_fused};
 use crate::framework::device_name;
 
-/// A device of CubeCL's.
+/// A CubeCL device.
 pub(crate) struct TimedDevice {
     pub(super) device: Device,
-    /// Counted from 0, in the order in which the devices became known.
+    /// Index of the device, starting at 0 in registration order.
     pub(super) number: u32,
-    /// The way to the thread on which burn fuses the device's ops; `None` where it fuses none.
+    /// Message channel to the thread on which burn fuses the device's ops. `None` if burn does not
+    /// fuse them.
     marks: Option<DeviceHandle<Marks>>,
-    /// Whether cubecl measures this device by waiting for it, since it has no timestamps.
+    /// Set when cubecl measures this device by waiting for it, because the device has no
+    /// timestamps.
     waits: AtomicBool,
 }
 
-/// Receives the ends of windows, in the queue that brings ops to the fusion thread: behind the ops that the
-/// thread called before, and before those that it calls later.
+/// Service that runs both ends of a window in the queue that carries ops to the fusion thread. Each
+/// end therefore runs after the ops that the thread called before it, and before those that it
+/// calls later.
 struct Marks;
 
 impl DeviceService for Marks {
@@ -44,14 +47,15 @@ impl DeviceService for Marks {
 
 static DEVICES: RwLock<Vec<Arc<TimedDevice>>> = RwLock::new(Vec::new());
 
-/// The process that the devices are of: a forked child can use none of them.
+/// Id of the process that owns the devices. A forked child cannot use them.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 pub(super) fn devices() -> Vec<Arc<TimedDevice>> {
     DEVICES.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Returns what is kept of `device`; `None` if it is none of CubeCL's.
+/// Returns the entry of `device`, and registers it if needed. Returns `None` if it is not a CubeCL
+/// device.
 pub(super) fn watch(device: &Device) -> Option<Arc<TimedDevice>> {
     if !is_cube(device) {
         return None;
@@ -65,8 +69,9 @@ pub(super) fn watch(device: &Device) -> Option<Arc<TimedDevice>> {
     if let Some(known) = devices.iter().find(is_it) {
         return Some(known.clone());
     }
-    // cubecl makes a new handle under a lock that the device's thread takes, too, while it begins to work:
-    // a thread that waited for it with the lock would wait for ever. So all of its services begin here.
+    // cubecl creates a new handle under a lock, which the device's thread also takes when it
+    // starts. A thread that holds this lock and waits for the device's thread would deadlock. The
+    // sync starts all services of the device first.
     let _ = device.sync();
     let marks = is_fused(&device).then(|| DeviceHandle::new(device.as_dispatch().to_id()));
     let number = devices.len() as u32;
@@ -78,14 +83,15 @@ pub(super) fn watch(device: &Device) -> Option<Arc<TimedDevice>> {
 }
 
 impl TimedDevice {
-    /// Calls `work` where the device's ops are run: after the ops that the calling thread has called, and
-    /// before those that it calls from here on. The calling thread does not wait where burn fuses ops.
-    /// A forked child, which has none of cubecl's threads, calls nothing.
+    /// Runs `work` in order with the device's ops: after the ops that the calling thread has
+    /// called, and before later ones. The calling thread does not wait if burn fuses ops. In a
+    /// forked child `work` does not run, because the child lacks cubecl's threads.
     pub(super) fn run(self: &Arc<Self>, work: impl FnOnce(&Self) + Send + 'static) {
         if !can_time() {
             return;
         }
-        // A device that has failed says so where the program uses it.
+        // A panic is ignored here, because a failed device reports its error where the program uses
+        // it.
         let careful = move |device: &Self| {
             let _ = catch_unwind(AssertUnwindSafe(|| work(device)));
         };
@@ -96,24 +102,24 @@ impl TimedDevice {
         }));
     }
 
-    /// Waits until everything that was given to [`run`](Self::run) has run.
+    /// Waits until all work passed to [`run`](Self::run) has run.
     pub(super) fn finish(&self) {
         if let Some(marks) = &self.marks {
             let _ = catch_unwind(AssertUnwindSafe(|| marks.submit_blocking(|_| ())));
         }
     }
 
-    /// The device was measured by a wait for it.
+    /// Records that cubecl measured the device by waiting for it.
     pub(super) fn set_waits(&self) {
         self.waits.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the device has timestamps, as far as that is known.
+    /// Returns `true` unless a measurement has shown that the device has no timestamps.
     pub(super) fn is_timed(&self) -> bool {
         !self.waits.load(Ordering::Relaxed)
     }
 
-    /// Returns why the device is not timed, in a sentence; `None` if it is.
+    /// Returns the reason why the device is not timed, as a sentence, or `None` if it is timed.
     pub(super) fn why_not_timed(&self) -> Option<String> {
         (!self.is_timed()).then(|| {
             format!(
@@ -124,7 +130,8 @@ impl TimedDevice {
     }
 }
 
-/// Whether windows can be opened on the calling thread: not on cubecl's own, nor in a forked child.
+/// Returns `true` if the calling thread can open windows. cubecl's own threads and forked children
+/// cannot.
 pub(super) fn can_time() -> bool {
     thread_local!(static IS_CUBECLS: bool = std::thread::current()
         .name()

@@ -1,9 +1,9 @@
-//! Device time of CubeCL devices (wgpu, CUDA, ROCm, Metal): of regions that a program marks, and of
-//! actions for profilers that [measure devices](mlprof_core::SimpleProfiler::measure_devices).
+//! Device time of CubeCL devices (wgpu, CUDA, ROCm, Metal). It covers regions that a program marks,
+//! and actions if the profiler [measures devices](mlprof_core::SimpleProfiler::measure_devices).
 //!
-//! * `device` knows the devices, and `clock` times actions on them.
-//! * `window` is one measurement that is open on one device, and `region` what is known of it.
-//! * `pending` has those that are closed, until the device has answered.
+//! * `device` lists the devices, and `clock` times actions on them.
+//! * `window` is one open measurement on one device, and `region` holds its data.
+//! * `pending` holds closed windows until the device has delivered their times.
 
 mod clock;
 mod device;
@@ -21,13 +21,14 @@ pub(crate) use self::clock::watch;
 use self::window::Window;
 use crate::framework::device_name;
 
-/// What [`profile_device`] times: a device of burn, or with the feature `cuda` a stream of CUDA.
+/// The queue that [`profile_device`] times: a burn device or, with the feature `cuda`, a CUDA
+/// stream.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Queue<'queue> {
-    /// What the calling thread hands to a device.
+    /// The work that the calling thread submits to a device.
     Device(&'queue Device),
-    /// A stream that burn did not make.
+    /// A CUDA stream that burn did not create.
     #[cfg(feature = "cuda")]
     Stream(mlprof_cuda::Stream<'queue>),
 }
@@ -52,11 +53,11 @@ impl<'queue> From<&mlprof_cuda::Stream<'queue>> for Queue<'queue> {
     }
 }
 
-/// Regions of burn's devices for every profiler, owned or behind `Arc<dyn Profiler>`.
+/// Adds regions on burn's devices to every profiler, owned or behind `Arc<dyn Profiler>`.
 pub trait DeviceProfilerExt: Profiler + sealed::Sealed {
-    /// Measures from here until the guard is dropped, on the host like
-    /// [`profile`](ProfilerExt::profile), and on the device: from the first work that the thread hands to
-    /// it from here on to the last. Bind it to a name.
+    /// Measures a region until the returned guard is dropped. Bind the guard to a name. On the
+    /// host, it measures like [`profile`](ProfilerExt::profile). On the device, it measures from
+    /// the first to the last work that the thread submits while the guard lives.
     ///
     /// ```
     /// use burn::tensor::Device;
@@ -67,19 +68,25 @@ pub trait DeviceProfilerExt: Profiler + sealed::Sealed {
     ///     let _scope = profiler.profile_device("forward", &device);
     ///     // … ops are called …
     /// }
-    /// // On a GPU there is a row `forward [device]` besides, here a note that says why not.
+    /// // A GPU also has a row `forward [device]`. On Flex, a note states the reason why it is missing.
     /// assert!(profiler.summary().contains("forward"));
     /// ```
     ///
-    /// Nobody waits for the device: the report reads the times. On the time line of a trace a region stands
-    /// where it was opened. *Cost*: the queue of ops is run empty at both ends, so that no fused block reaches over them;
-    /// two messages to burn's own thread, or without burn's feature `fusion` two round trips to cubecl's; on wgpu a
-    /// submission at each end. At most
-    /// [`max_pending_regions`](mlprof_core::hook::max_pending_regions) are under way.
+    /// The measurement does not wait for the device. The times are read for the report. In a trace,
+    /// a region is placed at the host time at which it was opened.
     ///
-    /// *Where it cannot be*: on a device without timestamps (Flex, NdArray, cubecl's CPU, some GPUs under wgpu), while a graph is
-    /// captured, or with too many regions under way, the action is measured on the host alone, and the
-    /// report says how often that was so, and why.
+    /// *Cost*: the op queue is flushed at both ends, so that no fused block crosses them. In
+    /// addition, each region takes two messages to burn's own thread, or two round trips to
+    /// cubecl's thread without burn's feature `fusion`. On wgpu, each end also submits the recorded
+    /// commands. At most [`max_pending_regions`](mlprof_core::hook::max_pending_regions) regions
+    /// can be pending.
+    ///
+    /// *Limitations*: the action is measured only on the host in these cases, and the report shows
+    /// how often and why:
+    ///
+    /// - The device has no timestamps (Flex, NdArray, cubecl's CPU, some GPUs under wgpu).
+    /// - A graph is being captured.
+    /// - Too many regions are pending.
     fn profile_device<'queue>(
         &self,
         action: impl Into<Action>,
@@ -102,14 +109,14 @@ pub trait DeviceProfilerExt: Profiler + sealed::Sealed {
 
 impl<P: Profiler + ?Sized> DeviceProfilerExt for P {}
 
-/// Keeps other crates from implementing the extension trait.
+/// Prevents other crates from implementing the extension trait.
 mod sealed {
     pub trait Sealed {}
     impl<P: super::Profiler + ?Sized> Sealed for P {}
 }
 
-/// [`DeviceProfilerExt::profile_device`] for the [active](mlprof_core::activate) profiler. *Cost*:
-/// one relaxed load where no profiler is active.
+/// Calls [`DeviceProfilerExt::profile_device`] on the [active](mlprof_core::activate) profiler.
+/// *Cost*: one relaxed load without an active profiler.
 ///
 /// ```
 /// use burn::tensor::Device;
@@ -139,7 +146,7 @@ pub fn profile_device<'queue>(
     ActiveDeviceScope { _guard: guard }
 }
 
-/// Opens a region; `None` where it cannot be timed, which `sink` is told.
+/// Opens a region. If it cannot be timed, reports the reason to `sink` and returns `None`.
 fn open(action: Action, device: &Device, sink: &Arc<dyn RegionSink>) -> Option<Window> {
     let Some(device) = watch(device) else {
         sink.lost(&format!("{} has no clock that burn can read", device_name(device)));
@@ -154,8 +161,8 @@ fn open(action: Action, device: &Device, sink: &Arc<dyn RegionSink>) -> Option<W
     }
 }
 
-/// An action on the host, and its region. The fields are dropped in this order: ending the region is no part
-/// of the action.
+/// An action on the host and its device region. Fields drop in declaration order, so that the
+/// action ends before the region and does not include the cost of ending it.
 enum Guard<HostScope, StreamScope> {
     Device {
         _scope: HostScope,
@@ -171,22 +178,22 @@ enum Guard<HostScope, StreamScope> {
 type StreamScope<'profiler, 'queue, P> = mlprof_cuda::DeviceScope<'profiler, 'queue, P>;
 #[cfg(feature = "cuda")]
 type ActiveStreamScope<'queue> = mlprof_cuda::ActiveDeviceScope<'queue>;
-/// There is none without the feature `cuda`.
+/// Placeholder for builds without the feature `cuda`.
 #[cfg(not(feature = "cuda"))]
 type StreamScope<'profiler, 'queue, P> =
     std::marker::PhantomData<(&'profiler P, &'queue (), *const ())>;
-/// There is none without the feature `cuda`.
+/// Placeholder for builds without the feature `cuda`.
 #[cfg(not(feature = "cuda"))]
 type ActiveStreamScope<'queue> = std::marker::PhantomData<(&'queue (), *const ())>;
 
-/// An open region of [`DeviceProfilerExt::profile_device`]; ends when dropped.
+/// An open region of [`DeviceProfilerExt::profile_device`]. It ends when dropped.
 #[must_use = "a region ends when its guard is dropped: bind it, `let _scope = …`"]
 pub struct DeviceScope<'profiler, 'queue, P: Profiler + ?Sized = dyn Profiler> {
     _guard: Guard<Scope<'profiler, P>, StreamScope<'profiler, 'queue, P>>,
 }
 mlprof_core::debug_as_name!([P: Profiler + ?Sized] DeviceScope<'_, '_, P>);
 
-/// An open region of [`profile_device`]; ends when dropped.
+/// An open region of [`profile_device`]. It ends when dropped.
 #[must_use = "a region ends when its guard is dropped: bind it, `let _scope = …`"]
 pub struct ActiveDeviceScope<'queue> {
     _guard: Guard<ActiveScope, ActiveStreamScope<'queue>>,

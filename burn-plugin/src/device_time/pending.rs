@@ -1,4 +1,4 @@
-//! Windows that are closed, until the device has answered.
+//! Closed windows whose device times have not been read yet.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,21 +22,22 @@ struct Pending {
     _place: Place,
 }
 
-/// In the order in which they were closed.
+/// Closed windows in closing order.
 static PENDING: Mutex<VecDeque<Pending>> = Mutex::new(VecDeque::new());
-/// Windows that are open or pending.
+/// Number of open and pending windows.
 static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 
-/// Windows that are not read before the report. The answers of CUDA and ROCm are read by a wait, so only
-/// those are read earlier that have as many behind them as a stream can hold: the device is past them.
+/// Number of windows that stay unread until the report. Reading a CUDA or ROCm time blocks. A
+/// window is therefore read earlier only if at least this many windows, as many as a stream can
+/// hold, follow it. The device has then passed it.
 const NOT_READ: usize = 1024;
-/// Windows that are read, if there is an answer, when another one is opened.
+/// Maximum number of available results that are read when another window is opened.
 const READ_AT_ONCE: usize = 4;
 
-/// One of the windows that may be under way.
+/// A slot for one open or pending window.
 pub(super) struct Place(());
 
-/// There are as many windows under way as there may be.
+/// Error: the maximum number of windows is already open or pending.
 #[derive(Debug, thiserror::Error)]
 #[error("more than {0} regions were under way (set_max_pending_regions)")]
 pub(super) struct TooMany(usize);
@@ -56,7 +57,7 @@ impl Drop for Place {
     }
 }
 
-/// Whether a window is open or pending.
+/// Returns `true` if a window is open or pending.
 pub(super) fn is_any() -> bool {
     UNDER_WAY.load(Ordering::Relaxed) > 0
 }
@@ -65,7 +66,7 @@ pub(super) fn add(region: Region, place: Place, time: ProfileDuration) {
     lock(&PENDING).push_back(Pending { region, ticks: time.into_future(), _place: place });
 }
 
-/// Reads a few windows that the device is past, where there are many.
+/// Reads a few of the oldest windows if many are pending.
 pub(super) fn read_some() {
     for _ in 0..READ_AT_ONCE {
         let first = {
@@ -84,7 +85,7 @@ pub(super) fn read_some() {
     }
 }
 
-/// Reads all windows, waiting for the devices.
+/// Reads all windows and waits for the devices.
 pub(super) fn deliver_all() {
     let pending = std::mem::take(&mut *lock(&PENDING));
     for Pending { region, ticks, _place } in pending {

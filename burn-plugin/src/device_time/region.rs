@@ -1,4 +1,4 @@
-//! A region on its way to the profiler.
+//! A closed region that is delivered to the profiler.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,24 +7,24 @@ use burn::cubecl::logging::ProfileTicks;
 use mlprof_core::Action;
 use mlprof_core::hook::{DeviceActivity, DeviceEvent, RegionSink, Timestamp};
 
-/// What cubecl reports for a window that it could not read.
+/// The duration that cubecl reports for a window that it could not read.
 const UNREADABLE: Duration = Duration::from_secs(3600);
 
-/// What is known of a region, except its time.
+/// Data of a region, except its time.
 #[derive(Clone)]
 pub(super) struct Region {
     pub(super) action: Action,
-    /// The device's number.
+    /// Index of the device.
     pub(super) device: u32,
-    /// The stream of the calling thread.
+    /// Stream of the calling thread.
     pub(super) stream: u32,
-    /// When it was opened, by both of the host's clocks.
+    /// Opening time by both host clocks.
     pub(super) opened: (Timestamp, Instant),
     pub(super) sink: Arc<dyn RegionSink>,
 }
 
 impl Region {
-    /// Hands the time to the profiler. A window in which nothing ran has none.
+    /// Delivers the device time to the profiler. A window in which nothing ran has no time.
     pub(super) fn deliver(self, ticks: Result<Option<ProfileTicks>, ()>) {
         let time = match ticks {
             Ok(Some(ticks)) => ticks.duration(),
@@ -38,7 +38,8 @@ impl Region {
         if nanoseconds == 0 {
             return;
         }
-        // The device's clock is not the host's, so the region stands where it was opened.
+        // The device clock differs from the host clock, so the region is placed at its opening
+        // time.
         let (start, end) = (self.opened.0, Timestamp::at(self.opened.1 + time));
         let event = DeviceEvent {
             activity: DeviceActivity::Region,

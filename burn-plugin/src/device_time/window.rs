@@ -15,22 +15,23 @@ use super::pending::{self, Place};
 use super::region::Region;
 use crate::lock::lock;
 
-/// A window that is open; closes when dropped. Neither end waits for the device.
+/// An open window, which closes when dropped. Neither opening nor closing waits for the device.
 pub(super) struct Window {
     device: Arc<TimedDevice>,
     open: Arc<Open>,
 }
 
-/// A window, for both of its ends, which run on the device's fusion thread.
+/// State shared by both ends of a window, which run on the device's fusion thread.
 struct Open {
     region: Region,
-    /// burn's window and its place among those under way, from the first end to the second.
+    /// burn's profiling token and the window's slot, set by the opening end and taken by the
+    /// closing end.
     token: Mutex<Option<(ProfileToken, Place)>>,
 }
 
 impl Window {
-    /// Opens a window for what the calling thread hands to `device` from here on; `None` if there are too
-    /// many, which `sink` is told.
+    /// Opens a window for the work that the calling thread submits to `device` from now on. If too
+    /// many windows are pending, reports this to `sink` and returns `None`.
     pub(super) fn open(
         device: &Arc<TimedDevice>,
         action: Action,
@@ -68,7 +69,7 @@ impl Drop for Window {
 impl Open {
     fn begin(&self, device: &TimedDevice, place: Place) {
         let device = device.device.as_dispatch();
-        // What was called before is not this window's.
+        // Earlier ops are flushed first, because they do not belong to this window.
         let started = Dispatch::flush(device).and_then(|()| Dispatch::profile_start(device));
         match started {
             Ok(Some(token)) => *lock(&self.token) = Some((token, place)),
@@ -81,14 +82,16 @@ impl Open {
         let Some((token, place)) = lock(&self.token).take() else { return };
         let options = ProfileOptions::default().flush();
         match Dispatch::profile_end(device.device.as_dispatch(), token, options) {
-            // The host's time is no device time; from here on nobody waits for the device any more.
+            // A time taken by the host's clock is not device time. The device is marked, so that
+            // later windows are not opened and do not wait for it.
             Ok(time) if time.timing_method() == CubeTimingMethod::System => device.set_waits(),
             Ok(time) => pending::add(self.region.clone(), place, time),
             Err(error) => self.lose("close", &error),
         }
     }
 
-    /// Says that the window has no time; the first line of the error, since others are a backtrace.
+    /// Reports that the window has no time. Only the error's first line is used, because the rest
+    /// is a backtrace.
     fn lose(&self, end: &str, error: &dyn Display) {
         let error = error.to_string();
         let first = error.lines().next().unwrap_or_default();

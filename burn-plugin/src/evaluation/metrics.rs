@@ -1,4 +1,4 @@
-//! Tuples of metrics for an evaluation, as burn takes them, as measured ones.
+//! Converts the metric tuples that burn accepts for an evaluation into profiled metrics.
 
 use burn::train::metric::{Adaptor, Metric, Numeric};
 use burn::train::{
@@ -13,19 +13,19 @@ use crate::tuples::for_each_tuple;
 
 /// A tuple of one to six metrics for an evaluation.
 pub trait TestMetricTuple<M: ModelUnderTest> {
-    /// The same metrics, measured.
+    /// The tuple of profiled metrics.
     type Measured: EvalMetricRegistration<EvaluatorComponentTypesMarker<TestModel<M>>>;
 
-    /// Measures all of them.
+    /// Wraps all metrics in profiled metrics.
     fn measured(self) -> Self::Measured;
 }
 
 /// A tuple of one to six text metrics for an evaluation.
 pub trait TestTextMetricTuple<M: ModelUnderTest> {
-    /// The same metrics, measured.
+    /// The tuple of profiled metrics.
     type Measured: EvalTextMetricRegistration<EvaluatorComponentTypesMarker<TestModel<M>>>;
 
-    /// Measures all of them.
+    /// Wraps all metrics in profiled metrics.
     fn measured(self) -> Self::Measured;
 }
 

@@ -30,40 +30,46 @@ use crate::session::{OpenAction, begin_session};
 use crate::stop::StopSignal;
 use crate::test_model::TestModel;
 
-/// burn's builder, with a model that is measured.
+/// burn's builder with a profiled model.
 type TestBuilder<M> = EvaluatorBuilder<EvaluatorComponentTypesMarker<TestModel<M>>>;
 
-/// What burn asks of a model that it evaluates.
+/// The traits that burn requires of a model under evaluation.
 pub trait ModelUnderTest: Module + InferenceStep + Display + 'static {}
 
 impl<M: Module + InferenceStep + Display + 'static> ModelUnderTest for M {}
 
 /// Adds [`profiler`](Self::profiler) to burn's [`EvaluatorBuilder`].
 pub trait ProfileEvaluationExt<M: ModelUnderTest>: Sized + sealed::Evaluation {
-    /// Profiles this evaluation: with `"simple"`, `"advanced"`, a profiler of your own, or not at
-    /// all (`"none"`, `None`).
+    /// Profiles this evaluation with `"simple"`, `"advanced"` or a custom profiler. `"none"` and
+    /// `None` disable profiling.
     ///
-    /// burn keeps its loop to itself, so what is measured is what can be seen around it: every
-    /// test set's loader, the model's step, and, from one batch to the next, both together with
-    /// handing the outcome to the metrics (the self time of `run_test_batch`). Metrics and
-    /// renderers that are set *after* this call are measured on their own thread; those set before
-    /// are not seen, nor is reading the tensors for them.
+    /// burn does not expose its evaluation loop, so only the parts around it are measured:
     ///
-    /// The builder gets a type of its own, and it has to: a burn builder takes metrics, a renderer and a
-    /// logger, which burn calls on another thread than the loop's, and the loop's thread calls nothing
-    /// but the loader and the model, whose type is part of the builder's. So nothing that burn's own
-    /// type can hold would see a step begin or end; a function that has to return burn's
-    /// [`EvaluatorBuilder`] or [`Evaluator`] is left as it is, and what it returned is profiled:
+    /// - every test set's loader
+    /// - the model's step
+    /// - the time from one batch to the next, as `run_test_batch`; its self time is mainly the
+    ///   passing of outputs to the metrics
+    ///
+    /// Metrics and renderers that are set *after* this call are measured on the event thread. Those
+    /// set before are not measured, and neither is the reading of tensors for them.
+    ///
+    /// This method returns a different builder type. burn calls metrics, renderer and logger on the
+    /// event thread, so they cannot observe when a step begins or ends. The loop's thread calls
+    /// only the loader and the model, and the model's type is part of the builder's type.
+    ///
+    /// A function that must return burn's [`EvaluatorBuilder`] or [`Evaluator`] can stay unchanged.
+    /// Profile the returned evaluator instead:
     /// [`evaluator.profiler("simple")?.eval(…)`](ProfileEvaluatorExt::profiler).
     ///
-    /// A profiler that cannot be chosen is an error of [`build`](ProfiledEvaluatorBuilder::build).
+    /// An invalid profiler is reported as an error by [`build`](ProfiledEvaluatorBuilder::build).
     fn profiler(self, profiler: impl IntoProfiler) -> ProfiledEvaluatorBuilder<M>;
 }
 
-/// Adds [`profiler`](Self::profiler) to burn's [`Evaluator`]: to one that was built without.
+/// Adds [`profiler`](Self::profiler) to burn's [`Evaluator`], for evaluators that were built
+/// without a profiler.
 pub trait ProfileEvaluatorExt<M: ModelUnderTest>: Sized + sealed::Evaluation {
-    /// Profiles this evaluation, as [`ProfileEvaluationExt::profiler`] does, and needs nothing of
-    /// how it was built:
+    /// Profiles this evaluation as [`ProfileEvaluationExt::profiler`] does, independently of how
+    /// the evaluator was built:
     ///
     /// ```no_run
     /// # use burn::train::{Evaluator, EvaluatorBuilder, EvaluatorComponentTypesMarker as Marker};
@@ -72,7 +78,7 @@ pub trait ProfileEvaluatorExt<M: ModelUnderTest>: Sized + sealed::Evaluation {
     /// # use std::sync::Arc;
     /// # use burn::data::dataloader::DataLoader;
     /// fn evaluator<M: ModelUnderTest>(model: M) -> Evaluator<Marker<M>> {
-    ///     EvaluatorBuilder::new("/tmp/run").build(model) // burn's own, with burn's own types
+    ///     EvaluatorBuilder::new("/tmp/run").build(model) // burn's own builder and types
     /// }
     ///
     /// # fn test<M: ModelUnderTest>(
@@ -85,13 +91,14 @@ pub trait ProfileEvaluatorExt<M: ModelUnderTest>: Sized + sealed::Evaluation {
     /// # }
     /// ```
     ///
-    /// The model is in burn's hands already, so its step has no row `[InferenceStep]….test_step`: it is
-    /// what `run_test_batch` is, together with handing the outcome to the metrics. Metrics and the
-    /// renderer have rows only if they were wrapped by hand ([`ProfiledMetric`], [`ProfiledRenderer`]).
+    /// burn already owns the model, so its step has no row `[InferenceStep]….test_step`. The step
+    /// is part of `run_test_batch`, together with the passing of its output to the metrics. Metrics
+    /// and the renderer have rows only if the program wraps them ([`ProfiledMetric`],
+    /// [`ProfiledRenderer`]).
     ///
     /// # Errors
     ///
-    /// [`Error`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
+    /// Returns an [`Error`] for a name that is not in [`mlprof_core::PROFILER_NAMES`].
     fn profiler(self, profiler: impl IntoProfiler) -> Result<ProfiledEvaluator<M>, Error>;
 }
 
@@ -114,7 +121,7 @@ impl<M: ModelUnderTest> ProfileEvaluationExt<M> for TestBuilder<M> {
     }
 }
 
-/// Keeps other crates from implementing the extension traits.
+/// Prevents other crates from implementing the extension traits.
 mod sealed {
     use super::{Evaluator, EvaluatorComponentTypesMarker, ModelUnderTest, TestBuilder};
 
@@ -123,11 +130,11 @@ mod sealed {
     impl<M: ModelUnderTest> Evaluation for Evaluator<EvaluatorComponentTypesMarker<M>> {}
 }
 
-/// An [`EvaluatorBuilder`] with a profiler: the same settings, the same result.
+/// An [`EvaluatorBuilder`] with a profiler. Settings and results are the same.
 #[must_use = "an evaluation does nothing until it is built and run"]
 pub struct ProfiledEvaluatorBuilder<M: ModelUnderTest> {
     builder: TestBuilder<M>,
-    /// The chosen profiler, or the error that `build` returns.
+    /// The selected profiler, or the error that `build` returns.
     profiler: Result<Arc<dyn Profiler>, Error>,
     log_dir: Option<PathBuf>,
     interrupt: Interrupt,
@@ -140,32 +147,35 @@ impl<M: ModelUnderTest> ProfiledEvaluatorBuilder<M> {
         self
     }
 
-    /// Where reports go when the profiler has a file name but no directory of its own.
+    /// Sets the directory for reports whose profiler has a file name but no directory.
     pub fn log_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.log_dir = Some(directory.into());
         self
     }
 
-    /// What the first Ctrl-C does, see
-    /// [`ProfiledTraining::on_interrupt`](crate::ProfiledTraining::on_interrupt). burn gives no way
-    /// to interrupt an evaluation from outside its builder, so with [`Interrupt::Return`] it comes as
-    /// an error of the loader, in the result's `error`.
+    /// Sets the effect of the first Ctrl-C, see
+    /// [`ProfiledTraining::on_interrupt`](crate::ProfiledTraining::on_interrupt). burn offers no
+    /// way to interrupt an evaluation from outside its builder. With [`Interrupt::Return`], the
+    /// interruption is therefore returned as a loader error in the result's `error`.
     pub fn on_interrupt(mut self, interrupt: Interrupt) -> Self {
         self.interrupt = interrupt;
         self
     }
 
-    /// As [`EvaluatorBuilder::metrics`], each measured as a [`ProfiledMetric`].
+    /// Registers metrics as [`EvaluatorBuilder::metrics`] does, each wrapped in a
+    /// [`ProfiledMetric`].
     pub fn metrics<Me: TestMetricTuple<M>>(self, metrics: Me) -> Self {
         self.map(|builder| builder.metrics(metrics.measured()))
     }
 
-    /// As [`EvaluatorBuilder::metrics_text`], each measured as a [`ProfiledMetric`].
+    /// Registers metrics as [`EvaluatorBuilder::metrics_text`] does, each wrapped in a
+    /// [`ProfiledMetric`].
     pub fn metrics_text<Me: TestTextMetricTuple<M>>(self, metrics: Me) -> Self {
         self.map(|builder| builder.metrics_text(metrics.measured()))
     }
 
-    /// As [`EvaluatorBuilder::metric_numeric`], measured as a [`ProfiledMetric`].
+    /// Registers a metric as [`EvaluatorBuilder::metric_numeric`] does, wrapped in a
+    /// [`ProfiledMetric`].
     pub fn metric_numeric<Me: Metric + Numeric + 'static>(self, metric: Me) -> Self
     where
         <M as InferenceStep>::Output: Adaptor<Me::Input>,
@@ -173,7 +183,7 @@ impl<M: ModelUnderTest> ProfiledEvaluatorBuilder<M> {
         self.map(|builder| builder.metric_numeric(ProfiledMetric::new(metric)))
     }
 
-    /// As [`EvaluatorBuilder::metric`], measured as a [`ProfiledMetric`].
+    /// Registers a metric as [`EvaluatorBuilder::metric`] does, wrapped in a [`ProfiledMetric`].
     pub fn metric<Me: Metric + 'static>(self, metric: Me) -> Self
     where
         <M as InferenceStep>::Output: Adaptor<Me::Input>,
@@ -181,7 +191,7 @@ impl<M: ModelUnderTest> ProfiledEvaluatorBuilder<M> {
         self.map(|builder| builder.metric(ProfiledMetric::new(metric)))
     }
 
-    /// As [`EvaluatorBuilder::with_application_logger`].
+    /// Forwards to [`EvaluatorBuilder::with_application_logger`].
     pub fn with_application_logger(
         self,
         logger: Option<Box<dyn ApplicationLoggerInstaller>>,
@@ -189,26 +199,27 @@ impl<M: ModelUnderTest> ProfiledEvaluatorBuilder<M> {
         self.map(|builder| builder.with_application_logger(logger))
     }
 
-    /// As [`EvaluatorBuilder::renderer`], measured by a [`ProfiledRenderer`].
+    /// Sets the renderer as [`EvaluatorBuilder::renderer`] does, wrapped in a [`ProfiledRenderer`].
     pub fn renderer(self, renderer: Box<dyn MetricsRenderer>) -> Self {
         self.map(|builder| builder.renderer(Box::new(ProfiledRenderer::new(renderer))))
     }
 
-    /// As [`EvaluatorBuilder::summary`].
+    /// Forwards to [`EvaluatorBuilder::summary`].
     pub fn summary(self) -> Self {
         self.map(EvaluatorBuilder::summary)
     }
 
-    /// As [`EvaluatorBuilder::with_progress_logger`], measured as `[ProgressLogger].progress`.
+    /// Sets the logger as [`EvaluatorBuilder::with_progress_logger`] does, measured as
+    /// `[ProgressLogger].progress`.
     pub fn with_progress_logger<PL: EvaluationProgressLogger + 'static>(self, logger: PL) -> Self {
         self.map(|builder| builder.with_progress_logger(ProfiledProgressLogger::new(logger)))
     }
 
-    /// As [`EvaluatorBuilder::build`].
+    /// Builds the evaluator as [`EvaluatorBuilder::build`] does.
     ///
     /// # Errors
     ///
-    /// [`Error`] for a profiler that cannot be chosen, such as a name that is not one of
+    /// Returns an [`Error`] for an invalid profiler, such as a name that is not in
     /// [`mlprof_core::PROFILER_NAMES`].
     pub fn build(self, model: M) -> Result<ProfiledEvaluator<M>, Error> {
         Ok(ProfiledEvaluator {
@@ -220,11 +231,11 @@ impl<M: ModelUnderTest> ProfiledEvaluatorBuilder<M> {
     }
 }
 
-/// burn's evaluator, which keeps its model to itself.
+/// burn's evaluator, which does not expose its model.
 enum Built<M: ModelUnderTest> {
-    /// With a model whose steps are measured.
+    /// An evaluator with a profiled model.
     WithSteps(Evaluator<EvaluatorComponentTypesMarker<TestModel<M>>>),
-    /// With the user's.
+    /// An evaluator with the user's model.
     AsBurnDoes(Evaluator<EvaluatorComponentTypesMarker<M>>),
 }
 
@@ -241,34 +252,36 @@ mlprof_core::debug_as_name!([M: ModelUnderTest] ProfiledEvaluator<M>);
 type TestLoader<M> = Arc<dyn DataLoader<<M as InferenceStep>::Input>>;
 
 impl<M: ModelUnderTest> ProfiledEvaluator<M> {
-    /// As [`ProfiledEvaluatorBuilder::log_dir`].
+    /// Sets the report directory as [`ProfiledEvaluatorBuilder::log_dir`] does.
     pub fn log_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.log_dir = Some(directory.into());
         self
     }
 
-    /// As [`ProfiledEvaluatorBuilder::on_interrupt`].
+    /// Sets the effect of Ctrl-C as [`ProfiledEvaluatorBuilder::on_interrupt`] does.
     pub fn on_interrupt(mut self, interrupt: Interrupt) -> Self {
         self.interrupt = interrupt;
         self
     }
 
-    /// As [`Evaluator::eval`], with the profiler's report at the end.
+    /// Evaluates as [`Evaluator::eval`] does and delivers the profiler's report at the end.
     pub fn eval<S: Display>(self, name: S, dataloader: TestLoader<M>) -> EvaluationResult {
         self.eval_all([(name, dataloader)])
     }
 
-    /// As [`Evaluator::eval_all`], with the profiler's report at the end, however it ends.
+    /// Evaluates as [`Evaluator::eval_all`] does and delivers the profiler's report at the end,
+    /// even if the evaluation fails.
     pub fn eval_all<S: Display>(
         self,
         splits: impl IntoIterator<Item = (S, TestLoader<M>)>,
     ) -> EvaluationResult {
         let mut run = RunContext::from_environment();
         run.log_dir = self.log_dir;
-        // Outlives the session: a report must not be cut short by the signal that asked for it.
+        // The signal handler outlives the session, so that the requesting signal does not truncate
+        // the report.
         let stop = StopSignal::new(self.interrupt);
         let session = begin_session(self.profiler, Stage::Test, &run, self.interrupt);
-        // The environment may have another one measure.
+        // The environment may have replaced the profiler.
         let profiler = session.profiler().clone();
         if !profiler.is_enabled() && self.interrupt == Interrupt::Terminate {
             return self.evaluator.eval_all(splits);

@@ -1,4 +1,4 @@
-//! What a step learns from.
+//! Recording of the input batch of a step.
 
 use std::any::Any;
 use std::cell::OnceCell;
@@ -11,9 +11,10 @@ use super::is_wanted;
 use super::tensor::{Numbers, element_type, host, read_data};
 use crate::ops::unseen;
 
-/// Tells the profiler of numbers which tensors a step learns from, each by a name of its own, such as `images`: at the beginning of a
-/// training step, before the first module. Its record then has their hashes, by which `mlprof compare-numerics` knows whether two runs
-/// saw the same batches. Without it what the first module is given stands for the batch, and of labels nothing is known.
+/// Records a tensor of the current batch under a name such as `images`. Call it at the beginning of
+/// a training step, before the first module. The step's record then contains the tensor's hash, by
+/// which `mlprof compare-numerics` detects whether two runs saw the same batches. Without this
+/// call, the input of the first module represents the batch, and labels are unknown.
 ///
 /// ```
 /// use burn::tensor::{Device, Int, Tensor};
@@ -25,8 +26,9 @@ use crate::ops::unseen;
 /// mlprof_burn::record_batch("classes", &classes);
 /// ```
 ///
-/// *Cost* if nobody wants to know: one relaxed load; else, in recorded steps, a batch of integers, or on a device, is copied to the
-/// host's memory, which waits for that device. In steps that are only watched a batch that is on a device is not looked at.
+/// *Cost*: one relaxed load if no profiler records numbers. In recorded steps, an integer batch or
+/// a batch on a device is copied to host memory, which waits for that device. In steps that are
+/// only watched, a batch on a device is not read.
 #[inline]
 pub fn record_batch<const D: usize, K: Basic + 'static>(name: &str, tensor: &Tensor<D, K>) {
     if is_wanted() {
@@ -35,10 +37,10 @@ pub fn record_batch<const D: usize, K: Basic + 'static>(name: &str, tensor: &Ten
     }
 }
 
-/// Numbers of any kind.
+/// A batch tensor of any element kind.
 struct BatchNumbers<'told, const D: usize, K: Basic> {
     tensor: &'told Tensor<D, K>,
-    /// In the host's memory; `None` inside if that cannot be.
+    /// Copy in host memory. Contains `None` if the copy failed.
     copy: OnceCell<Option<TensorData>>,
 }
 
@@ -62,7 +64,7 @@ impl<const D: usize, K: Basic + 'static> TensorNumbers for BatchNumbers<'_, D, K
 }
 
 impl<const D: usize, K: Basic + 'static> BatchNumbers<'_, D, K> {
-    /// Numbers with a point, where they are in the host's memory.
+    /// Reads floating-point numbers in place if they are in host memory. Returns `false` otherwise.
     fn read_in_place(&self, reader: &mut dyn NumberReader) -> bool {
         let floats = (self.tensor as &dyn Any).downcast_ref::<Tensor<D>>();
         floats.is_some_and(|floats| Numbers::of(floats).read(reader))

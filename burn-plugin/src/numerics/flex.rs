@@ -1,4 +1,4 @@
-//! Tensors of burn's backend Flex, whose numbers are in the host's memory.
+//! Tensors of burn's Flex backend, whose numbers are in host memory.
 
 use burn::backend::Flex;
 use burn::tensor::{DType, Tensor, bf16, f16};
@@ -6,8 +6,8 @@ use mlprof_core::hook::{LEAST_NORMAL_F16, NumberReader, strided_offsets};
 
 use super::LEAST_NORMAL_F32;
 
-/// Reads the numbers of `tensor` without a copy. False if it is not a tensor of Flex, or not of
-/// floating-point numbers.
+/// Reads the numbers of `tensor` without a copy. Returns `false` if it is not a Flex tensor or not
+/// a floating-point tensor.
 pub(super) fn read<const D: usize>(tensor: Tensor<D>, reader: &mut dyn NumberReader) -> bool {
     let Ok(tensor) = tensor.try_into_primitive::<Flex>() else { return false };
     let layout = tensor.layout();

@@ -1,7 +1,7 @@
-//! Tensors whose numbers a profiler may look at: what layers return, losses, gradients and parameters.
+//! Tensors that a profiler can read: layer outputs, losses, gradients and parameters.
 
 mod batch;
-// A program that trains with burn has Flex: burn-train enables it.
+// Every program that trains with burn has Flex, because burn-train enables it.
 #[cfg(any(feature = "flex", feature = "train"))]
 mod flex;
 #[cfg(feature = "autodiff")]
@@ -25,11 +25,11 @@ pub(crate) use parameters::StepTold;
 #[cfg(feature = "autodiff")]
 use tensor::Numbers;
 
-/// The smallest positive number that is not subnormal, of `f32` and of `bf16`, which has as large
-/// exponents.
+/// The smallest positive normal number of `f32`. It also applies to `bf16`, which has the same
+/// exponent range.
 const LEAST_NORMAL_F32: f64 = f32::MIN_POSITIVE as f64;
 
-/// Whether somebody wants to know of tensors. *Cost*: one relaxed load.
+/// Returns `true` if a profiler observes tensors. *Cost*: one relaxed load.
 #[inline]
 pub(crate) fn is_wanted() -> bool {
     hook::interest().contains(Interest::NUMERICS)
@@ -46,7 +46,7 @@ fn tell(role: TensorRole, name: &str, tensor: &dyn TensorNumbers, input: Option<
     }
 }
 
-/// What a layer has returned, of whatever type, and what it was given, where that is known.
+/// Reports a layer's output of any type, and its input if it is known.
 pub(crate) fn tell_output(layer: Action, input: Option<&dyn Any>, output: &dyn Any) {
     let is_told = values::with_tensor(output, &mut |output| {
         tell(TensorRole::Output, layer.name(), output, input);
@@ -61,11 +61,11 @@ pub(crate) fn tell_output(layer: Action, input: Option<&dyn Any>, output: &dyn A
 
 #[cfg(feature = "autodiff")]
 thread_local! {
-    /// Whether this thread has told of a loss since it was last asked.
+    /// Set when this thread has reported a loss since the last check.
     static HAS_TOLD_LOSS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The loss that `backward` begins with.
+/// Reports the loss on which `backward` is called.
 #[cfg(feature = "autodiff")]
 #[inline]
 pub(crate) fn tell_loss<const D: usize>(loss: &Tensor<D>) {
@@ -75,7 +75,8 @@ pub(crate) fn tell_loss<const D: usize>(loss: &Tensor<D>) {
     }
 }
 
-/// The loss in what a training step has returned, if that is one of burn's own outputs, and the step has not told of it itself.
+/// Reports the loss in the output of a training step. Does nothing if the output is not one of
+/// burn's own types, or if the step has already reported its loss.
 #[cfg(feature = "train")]
 pub(crate) fn tell_loss_of(output: &dyn Any) {
     let has_told = HAS_TOLD_LOSS.take();

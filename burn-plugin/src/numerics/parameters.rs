@@ -1,4 +1,4 @@
-//! Gradients and parameters, by their names in the model, around a step of the optimizer.
+//! Reports gradients and parameters of an optimizer step by their names in the model.
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
@@ -12,18 +12,19 @@ use mlprof_core::hook::{Change, TensorNumbers, TensorRole};
 use super::tensor::Numbers;
 use super::{is_wanted, tell};
 
-/// A step of an optimizer, of which the numbers are wanted.
+/// Tensors reported before an optimizer step, if a profiler observes numbers.
 pub(crate) struct StepTold {
-    /// `None` if nobody wants them.
+    /// `None` if no profiler observes numbers.
     told: Option<Told>,
 }
 
-/// The parameters that were told of before the step, and what each was then, if it is on a device, which is to say how it has changed.
+/// The parameters that were reported before the step. For a parameter on a device it holds the
+/// value before the step, from which the update is computed.
 type Told = HashMap<ParamId, Option<Tensor<1>>>;
 
 impl StepTold {
-    /// Tells of gradients and parameters before the step. The model is asked for only if somebody wants to know, and gone when
-    /// this returns.
+    /// Reports gradients and parameters before the step. `model` is called only if a profiler
+    /// observes numbers, and its result is dropped before this function returns.
     pub(crate) fn begin<M: Module, B: Borrow<M>>(
         model: impl FnOnce() -> B,
         gradients: &[&GradientsParams],
@@ -36,7 +37,7 @@ impl StepTold {
         Self { told: Some(told) }
     }
 
-    /// Tells of the parameters after it.
+    /// Reports the parameters after the step.
     pub(crate) fn end<M: Module, B: Borrow<M>>(self, model: impl FnOnce() -> B) {
         if let Some(told) = self.told {
             model().borrow().visit(&mut After { path: Vec::new(), told });
@@ -64,7 +65,8 @@ impl ModuleVisitor for Before<'_> {
     }
 
     fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
-        // One that no forward has used is made when the optimizer comes to it, and not before on our account.
+        // A lazy parameter that no forward pass has used is initialised by the optimizer. Reading
+        // it here would initialise it too early.
         if !parameter.is_initialized() {
             return;
         }

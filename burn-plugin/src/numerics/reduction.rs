@@ -1,4 +1,5 @@
-//! What a device makes of a tensor that the host cannot read: begun where the tensor is told of, read when the step has ended.
+//! Reduces tensors on devices whose memory the host cannot read. The reduction starts when the
+//! tensor is reported, and its result is read after the step has ended.
 
 use burn::tensor::{Bool, DType, Device, FloatDType, Int, Slice, Tensor, Transaction};
 use mlprof_core::hook::{
@@ -10,7 +11,8 @@ use crate::ops::unseen;
 
 static REDUCTIONS: DeviceReductions<DeviceNumbers> = DeviceReductions::new();
 
-/// Has the device of the tensor that `flat` returns reduce it; `None` if it refuses. What is launched is no op of the program's.
+/// Starts a reduction of the tensor that `flat` returns, on that tensor's device. Returns `None` if
+/// the device refuses. The launched ops do not count as ops of the program.
 pub(super) fn begin(
     reduction: Reduction,
     flat: impl FnOnce() -> Tensor<1>,
@@ -22,20 +24,21 @@ pub(super) fn begin(
     REDUCTIONS.begin(|| Some(unseen(reduce)))
 }
 
-/// A few numbers on the device.
+/// Results of a reduction, in device memory.
 struct DeviceNumbers {
     device: Device,
-    /// None where only what is not finite is counted.
+    /// Floating-point results. `None` if only non-finite values are counted.
     floats: Option<Tensor<1>>,
-    /// Of `f16` subnormals, too: those of 32 bits some devices take for 0.
+    /// Counts of NaN, infinite and zero values. For `f16` it also counts subnormals. 32-bit
+    /// subnormals are not counted, because some devices flush them to 0.
     counts: Tensor<1, Int>,
 }
 
-/// How many numbers come before the sample.
+/// Number of floating-point results before the sample.
 const FLOATS: usize = 9;
 
 impl DeviceNumbers {
-    /// How many are NaN, and how many infinite.
+    /// Counts NaN and infinite values.
     fn not_finite(tensor: Tensor<1>) -> Self {
         let device = tensor.device();
         let counts = match tensor.dims()[0] {
@@ -48,8 +51,9 @@ impl DeviceNumbers {
         Self { device, floats: None, counts }
     }
 
-    /// Extremes and sums are those of finite numbers. Sums are of quotients with the largest, so that no square is too large. No
-    /// infinite number is computed with, which some devices take for one that there is not.
+    /// Computes the statistics of the finite values. Values are divided by the largest magnitude
+    /// before they are summed, so that no square overflows. Infinite values are masked out, because
+    /// some devices compute as if they did not exist.
     fn of(tensor: Tensor<1>) -> Self {
         let device = tensor.device();
         let count = tensor.dims()[0];
@@ -71,7 +75,7 @@ impl DeviceNumbers {
         let is_zero = magnitude.clone().equal_elem(0.0);
         let scale = magnitude.clone().max().clamp_min(least);
         let scaled = finite / scale.clone();
-        // Of no number the mean is 0.
+        // The mean of zero finite values is 0.
         let finite_count = scaled.ones_like().mask_fill(is_not_finite.clone(), 0.0).sum();
         let mean = scaled.clone().sum() / finite_count.clamp_min(1.0);
         let deviation = (scaled.clone() - mean.clone()).mask_fill(is_not_finite.clone(), 0.0);
@@ -97,12 +101,12 @@ impl DeviceNumbers {
     }
 }
 
-/// In 32 bits at least, which all devices compute with.
+/// Converts the tensor to at least 32 bits, which all devices support.
 pub(super) fn wide(tensor: Tensor<1>) -> Tensor<1> {
     if tensor.dtype() == DType::F64 { tensor } else { tensor.cast(FloatDType::F32) }
 }
 
-/// How many are true.
+/// Counts the `true` elements.
 fn number(mask: Tensor<1, Bool>) -> Tensor<1, Int> {
     mask.int().sum()
 }

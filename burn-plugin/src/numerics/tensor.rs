@@ -1,4 +1,4 @@
-//! A tensor of burn: read where its numbers are in the host's memory, reduced where they are not.
+//! A burn tensor whose numbers are read in host memory or reduced on its device.
 
 use std::convert::Infallible;
 
@@ -12,7 +12,7 @@ use super::{LEAST_NORMAL_F32, reduction};
 use crate::ops::unseen;
 use crate::version;
 
-/// A tensor of burn.
+/// A reference to a burn tensor.
 pub(super) struct Numbers<'told, const D: usize> {
     tensor: &'told Tensor<D>,
     change: Change<'told, Tensor<1>>,
@@ -62,9 +62,9 @@ impl<const D: usize> TensorNumbers for Numbers<'_, D> {
         reduction::begin(reduction, || {
             let tensor = without_gradients(self.tensor);
             let count = tensor.shape().num_elements();
-            // What is kept of a tensor of burn does not change with it.
+            // A clone is enough, because a burn tensor is immutable.
             let copy = |flat: &Tensor<1>| Ok(flat.clone());
-            // A difference of 16-bit numbers has 32 bits.
+            // The difference of 16-bit values is computed in 32 bits.
             let difference = |now: &Tensor<1>, before: &Tensor<1>| {
                 Ok(reduction::wide(now.clone()) - reduction::wide(before.clone()))
             };
@@ -74,19 +74,20 @@ impl<const D: usize> TensorNumbers for Numbers<'_, D> {
     }
 }
 
-/// The tensor outside of the graph of gradients, in which nothing is recorded of what becomes of it.
+/// Returns the tensor without its autodiff graph, so that ops on it are not recorded.
 fn without_gradients<const D: usize>(tensor: &Tensor<D>) -> Tensor<D> {
     let tensor = tensor.clone();
     if tensor.device().is_autodiff() { tensor.inner() } else { tensor }
 }
 
-/// Whose tensors are in the host's memory.
+/// Backends whose tensors are in host memory.
 pub(super) enum Host {
     Flex,
     NdArray,
 }
 
-/// The upper byte of an id says who a device belongs to.
+/// Returns the backend of `device` if its tensors are in host memory. The upper byte of a device's
+/// type id identifies its backend.
 pub(super) fn host(device: &Device) -> Option<Host> {
     let family = device.as_dispatch().to_id().type_id >> 8;
     if family == u16::from(DispatchDeviceId::Flex) {
@@ -98,7 +99,7 @@ pub(super) fn host(device: &Device) -> Option<Host> {
     }
 }
 
-/// False for quantized numbers.
+/// Reads the numbers and returns `true`, or returns `false` for quantized numbers.
 pub(super) fn read_data(numbers: &TensorData, reader: &mut dyn NumberReader) -> bool {
     if let Ok(numbers) = numbers.as_slice::<f32>() {
         reader.read_f32(numbers);
@@ -118,7 +119,7 @@ pub(super) fn read_data(numbers: &TensorData, reader: &mut dyn NumberReader) -> 
     true
 }
 
-/// As other frameworks call it, too.
+/// Returns the name of the element type that other frameworks also use.
 pub(super) fn element_type(dtype: DType) -> &'static str {
     match dtype {
         DType::F64 => "f64",

@@ -23,7 +23,7 @@ fn read<const D: usize>(tensor: &Tensor<D>) -> StatisticsReader {
     reader
 }
 
-/// What a device would make of it.
+/// Returns the reduction of `numbers` as a device would compute it.
 fn reduce(numbers: &dyn TensorNumbers) -> Reduced {
     numbers.reduce(hook::Reduction::Statistics).expect("it can").read().expect("it has not failed")
 }

@@ -1,4 +1,4 @@
-//! Tensors in values whose type is not known where they are told of.
+//! Extracts tensors from values of unknown type.
 
 use std::any::Any;
 
@@ -13,8 +13,13 @@ use mlprof_core::hook::TensorNumbers;
 
 use super::tensor::Numbers;
 
-/// Calls `tell` with the tensor of floating-point numbers that a module has returned or was given: itself, the first of a pair,
-/// the hidden state of an [`LstmState`] or [`RnnState`], the context of an [`MhaOutput`]. False if it is none of these.
+/// Calls `tell` with the floating-point tensor in a module's input or output. It accepts these
+/// types, and returns `false` for all others:
+///
+/// - a tensor
+/// - a pair, of which it takes the first tensor
+/// - an [`LstmState`] or [`RnnState`], of which it takes the hidden state
+/// - an [`MhaOutput`], of which it takes the context
 pub(super) fn with_tensor(value: &dyn Any, tell: &mut dyn FnMut(&dyn TensorNumbers)) -> bool {
     macro_rules! tensors {
         ($($rank:literal)*) => {$(
@@ -50,7 +55,7 @@ pub(super) fn with_tensor(value: &dyn Any, tell: &mut dyn FnMut(&dyn TensorNumbe
     false
 }
 
-/// The loss in one of burn's outputs of a training step.
+/// Returns the loss in one of burn's training step outputs.
 #[cfg(feature = "train")]
 pub(super) fn loss_in(output: &dyn Any) -> Option<&Tensor<1>> {
     macro_rules! losses {

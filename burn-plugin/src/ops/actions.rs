@@ -1,4 +1,4 @@
-//! The handles of ops, fused blocks and kernels, each looked up once per thread.
+//! Action handles of ops, fused blocks and kernels, each interned once per thread.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -10,27 +10,28 @@ use mlprof_core::{Action, ActionKind};
 use super::labels::{fused_name, kernel_name};
 use super::names::{OpName, op_name};
 
-/// Handing a kernel to the device.
+/// Submission of a kernel to the device.
 pub const LAUNCH: &str = "cubecl::launch";
-/// [`LAUNCH`] of a kernel for the first time since this process is recorded: what it is compiled in.
+/// [`LAUNCH`] of a kernel for the first time since recording began in this process. It includes the
+/// kernel's compilation.
 pub const FIRST_LAUNCH: &str = "cubecl::first_launch";
-/// Handing a kernel to the device to see how fast it is.
+/// Submission of a kernel to the device for autotuning.
 pub const TUNING_LAUNCH: &str = "cubecl::tuning_launch";
-/// From the first trial of a kernel to the last one, by the host's clock.
+/// Host time from the first to the last autotuning trial.
 pub const AUTOTUNE: &str = "cubecl::autotune";
 
-/// One thread's handles.
+/// Interned handles of one thread.
 #[derive(Default)]
 pub(super) struct Actions {
     known: HashMap<&'static str, Action>,
     fused: HashMap<Box<[Action]>, Action>,
     kernels: HashMap<&'static str, Action>,
-    /// The ops of the block that is looked up.
+    /// Reusable buffer for the ops of the block that is looked up.
     block: Vec<Action>,
 }
 
 impl Actions {
-    /// `None` for what is no op.
+    /// Returns the action of `op`, or `None` for operations that do not count as ops.
     pub(super) fn op(&mut self, op: &OperationIr) -> Option<Action> {
         match op_name(op) {
             OpName::Bookkeeping => None,
@@ -41,7 +42,7 @@ impl Actions {
         }
     }
 
-    /// A block of several ops.
+    /// Returns the action of a block of several ops.
     pub(super) fn fused(&mut self, ops: &[&OperationIr]) -> Action {
         let mut block = std::mem::take(&mut self.block);
         block.clear();
@@ -58,7 +59,7 @@ impl Actions {
         action
     }
 
-    /// A kernel, by the name of its Rust type.
+    /// Returns the action of a kernel, given the name of its Rust type.
     pub(super) fn kernel(&mut self, type_name: &'static str) -> Action {
         *self.kernels.entry(type_name).or_insert_with(|| kernel(type_name))
     }
@@ -69,7 +70,7 @@ fn kernel(type_name: &str) -> Action {
     Action::of_kind(ActionKind::Kernel, &name, None)
 }
 
-/// The kinds of launches.
+/// Actions of the kinds of launches.
 pub(super) struct Launches {
     pub(super) warm: Action,
     pub(super) first: Action,

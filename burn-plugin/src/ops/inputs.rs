@@ -1,4 +1,4 @@
-//! The shapes and types of an op's inputs.
+//! Shapes and element types of an op's inputs.
 
 use std::collections::HashSet;
 
@@ -6,17 +6,17 @@ use burn::backend::DType as BurnDType;
 use burn::backend::ir::{ModuleOperationIr, OperationIr, TensorId, TensorIr};
 use mlprof_core::hook::{DType, InputsBuilder};
 
-/// Dimensions on their way into an [`InputsBuilder`], without an allocation per op.
+/// Collects an op's inputs into an [`InputsBuilder`] without an allocation per op.
 #[derive(Default)]
 pub(super) struct Inputs {
     builder: InputsBuilder,
     dimensions: Vec<i64>,
-    /// What the ops of a block have made so far.
+    /// Outputs of the block's ops that were processed so far.
     made: HashSet<TensorId>,
 }
 
 impl Inputs {
-    /// The inputs of `op`; of a convolution its integers, too.
+    /// Returns the inputs of `op`. For a convolution they include its integer arguments.
     pub(super) fn of(&mut self, op: &OperationIr) -> &InputsBuilder {
         self.builder.clear();
         let is_told = matches!(op, OperationIr::Module(op) if self.convolution(op));
@@ -26,7 +26,8 @@ impl Inputs {
         &self.builder
     }
 
-    /// The inputs of a block: those of its ops that no op of the block makes.
+    /// Returns the inputs of a block: the inputs of its ops that are not outputs of other ops in
+    /// the block.
     pub(super) fn of_block(&mut self, ops: &[&OperationIr]) -> &InputsBuilder {
         self.builder.clear();
         let mut made = std::mem::take(&mut self.made);
@@ -60,7 +61,7 @@ impl Inputs {
         self.builder.integers(&self.dimensions);
     }
 
-    /// One number per dimension, or two if the two sides of some dimension differ.
+    /// Adds the padding: one number per dimension, or two if the two sides of a dimension differ.
     fn padding(&mut self, padding: &[(usize, usize)]) {
         if padding.iter().all(|(before, after)| before == after) {
             self.integers(padding.iter().map(|(before, _)| *before));
@@ -69,8 +70,9 @@ impl Inputs {
         }
     }
 
-    /// Tells the inputs of a convolution: tensors, then stride, padding, dilation, of a transposed
-    /// one the padding of the output, and groups. False for any other op.
+    /// Adds the inputs of a convolution and returns `true`, or returns `false` for other ops. The
+    /// order is tensors, stride, padding, dilation, output padding (only for a transposed
+    /// convolution) and groups.
     fn convolution(&mut self, op: &ModuleOperationIr) -> bool {
         macro_rules! tell {
             (forward $op:expr) => {{

@@ -1,14 +1,15 @@
-//! Names that a table has room for: of fused blocks, and of kernels.
+//! Short names of fused blocks and kernels, which fit into a table.
 
 use mlprof_core::Action;
 
-/// Fused blocks begin with this; all other ops are what a program called.
+/// Prefix of the names of fused blocks. All other ops are ops that the program called.
 pub const FUSED: &str = "burn::fused[";
 
-/// How many ops a fused block's name spells out.
+/// Maximum number of ops listed in a fused block's name.
 const NAMED_OPS: usize = 6;
 
-/// `burn::fused[add, mul×3, relu, +4]`: the first ops, runs of the same one counted.
+/// Returns a name such as `burn::fused[add, mul×3, relu, +4]`. It lists the first ops and collapses
+/// repeated ops into a count.
 pub(super) fn fused_name(block: &[Action]) -> String {
     let mut runs: Vec<(&str, usize)> = Vec::new();
     for action in block {
@@ -31,11 +32,11 @@ fn run_name((name, count): &(&str, usize)) -> String {
     if *count == 1 { (*name).to_owned() } else { format!("{name}×{count}") }
 }
 
-/// How many parts of a kernel's name are kept.
+/// Maximum number of parts in a shortened kernel name.
 const NAME_PARTS: usize = 6;
 
-/// cubecl names a kernel by its type and all of that type's parameters, dozens for a matmul: what
-/// tells kernels apart are the first few that are more than placeholders.
+/// Shortens a cubecl kernel name. cubecl uses the full Rust type with all its parameters, which are
+/// dozens for a matmul. The first few parameters that are not placeholders distinguish kernels.
 pub(super) fn kernel_name(all: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in all.split(" | ") {

@@ -1,72 +1,80 @@
-//! Tensor ops of burn on CubeCL devices (wgpu, CUDA, ROCm, Metal, …): feature `cubecl`, beside burn's feature `fusion`,
-//! through which burn reports its ops.
+//! Tensor ops of burn on CubeCL devices (wgpu, CUDA, ROCm, Metal, …). This requires the feature
+//! `cubecl` and burn's feature `fusion`, through which burn reports its ops.
 //!
-//! [`.profiler(…)`](crate::ProfileTrainingExt::profiler) installs it for the devices of a training
-//! or an evaluation; a loop of your own calls [`install`]. It costs nothing until a profiler wants
-//! ops, as the Tensor profiler does in the active steps of its schedule.
+//! [`.profiler(…)`](crate::ProfileTrainingExt::profiler) installs the hooks for the devices of a
+//! training or an evaluation. A hand-written loop calls [`install`]. The hooks cost nothing until a
+//! profiler requests ops, as the Tensor profiler does in the active steps of its schedule.
 //!
-//! # What is seen
+//! # Recorded events
 //!
-//! burn queues the ops that a program calls, and runs them later, in blocks, on a thread of its own.
+//! burn queues the ops that a program calls. It runs them later, in blocks, on a separate thread.
 //! Every op becomes an event when its block runs:
 //!
-//! | event | what it is |
+//! | event | meaning |
 //! |---|---|
-//! | `burn::matmul`, … | one op; the time is the host's: preparing it and handing its kernels over |
-//! | `burn::fused[add, relu]` | a block of several ops in one go; the ops are events inside, without times |
-//! | `cubecl::launch` | handing one kernel to the device; inside the op or block that it works for |
-//! | `cubecl::first_launch` | the same for a kernel that was never launched while kernels were timed: its compilation is in it |
-//! | `cubecl::tuning_launch`, `cubecl::autotune` | cubecl tries kernels to find the fastest: one trial, and all of a block's trials |
-//! | a kernel | by the device's clock if kernels are timed, else its name alone |
+//! | `burn::matmul`, … | one op; the host time to prepare it and to submit its kernels |
+//! | `burn::fused[add, relu]` | a fused block of several ops, which are events inside it without times |
+//! | `cubecl::launch` | submission of one kernel, inside its op or block |
+//! | `cubecl::first_launch` | first submission of a kernel while kernels are timed; includes its compilation |
+//! | `cubecl::tuning_launch`, `cubecl::autotune` | one autotuning trial, and all trials of a block |
+//! | a kernel | device time if kernels are timed, otherwise only the name |
 //!
-//! There is exactly one event per op that the program called, `empty` and views included; freeing a
-//! tensor is no op, and neither is what [`NumericsProfiler`](mlprof_core::NumericsProfiler) has
-//! computed beside it. Ops are named as the methods of burn's tensors.
+//! Each op that the program calls is exactly one event, including `empty` and views. Freeing a
+//! tensor does not count as an op. The ops that [`NumericsProfiler`](mlprof_core::NumericsProfiler)
+//! adds do not count either. Ops have the names of burn's tensor methods.
 //!
-//! Each op is attributed to the action that was open where it was called, although it runs elsewhere:
-//! whenever an action begins or ends, a message takes the same way as the ops. Programs with several
-//! threads need nothing special: burn keeps a stream per thread, and messages and ops carry it. (With
-//! cubecl's policy of one stream for all threads they cannot be told apart.)
+//! Each op is attributed to the action that was open where the op was called, although it runs on
+//! another thread. Each beginning or end of an action sends a message through the op queue. This
+//! also works for programs with several threads, because burn keeps a stream per thread, and
+//! messages and ops carry it. The exception is cubecl's policy of one stream for all threads, where
+//! threads cannot be distinguished.
 //!
 //! # Forward and backward
 //!
-//! An op is backward if it was called inside
-//! [`profile_backward`](crate::ProfileBackwardExt::profile_backward), or if it is one that only
-//! backward has (`burn::conv2d_weight_backward`). burn does not say more: without
-//! `profile_backward` the other ops of `TrainStep::step` all count as forward.
+//! An op counts as backward in two cases: it is called inside
+//! [`profile_backward`](crate::ProfileBackwardExt::profile_backward), or it only exists in the
+//! backward pass (`burn::conv2d_weight_backward`). burn gives no other information. Without
+//! `profile_backward`, all other ops of `TrainStep::step` count as forward.
 //!
 //! # Device time
 //!
-//! With [`DeviceTiming::On`](mlprof_core::tensor::DeviceTiming) each kernel is put between two
-//! timestamps of the device, read at the end of the recording. The thread that launches waits for
-//! cubecl's own thread at each kernel, so the launches' host times grow, and kernels are apart that
-//! would otherwise follow each other closely; their own times are right. With `NamesOnly` nothing of
-//! this happens. Trials of kernels are never timed one by one: cubecl times them itself.
+//! With [`DeviceTiming::On`](mlprof_core::tensor::DeviceTiming), each kernel is enclosed in two
+//! device timestamps, which are read at the end of the recording. The launching thread waits for
+//! cubecl's own thread at each kernel. The host times of launches therefore grow, and gaps appear
+//! between kernels that would otherwise follow each other closely. The kernel times themselves are
+//! correct. `NamesOnly` adds no timestamps. Autotuning trials are never timed individually, because
+//! cubecl times them itself.
 //!
-//! On CUDA, with the feature `cuda`, the driver tells of the same kernels (CUPTI). Each is kept once: with
-//! name and op as burn has them, times, stream and launch configuration as the driver has. The first one
-//! launched here is the first one there; should the two not count alike, burn's stay, and the report
-//! says so. With `NamesOnly` neither is asked for times.
+//! On CUDA with the feature `cuda`, the driver (CUPTI) reports the same kernels. Both reports are
+//! merged, so that each kernel appears once: name and op come from burn; times, stream and launch
+//! configuration come from the driver. The two lists are matched in launch order. If their lengths
+//! differ, burn's entries are kept, and the report contains a note. `NamesOnly` records no times
+//! from either source.
 //!
-//! *Not known*: when the compilation of a kernel begins and ends (see `cubecl::first_launch`; without
-//! timing not even that, since a launch is then only queued); which op of a fused block needs which
-//! part of its kernel; kernels that a captured graph replays (CUPTI sees those on CUDA). A graph that is captured by
-//! [`capture`](crate::capture) has an action per replay, which says how many ops it hides and where they were captured.
+//! *Limitations*:
+//!
+//! - Compilation: the beginning and end of a kernel's compilation are unknown.
+//!   `cubecl::first_launch` shows its approximate cost, but only with device timing; otherwise a
+//!   launch only queues the kernel.
+//! - Fused blocks: the share of each op in the fused kernel's time is unknown.
+//! - Captured graphs: replayed kernels are not visible, except through CUPTI on CUDA. A graph
+//!   captured by [`capture`](crate::capture) has one action per replay, which states the number of
+//!   hidden ops and the capture location.
 //!
 //! # Memory
 //!
-//! burn has no hook for allocations. With `profile_memory` the device is asked what it holds at every
-//! beginning and end of an action on threads that call ops: what is seen is what an action as a whole
-//! kept or freed; no peak inside it, no addresses, nothing per op, and so nothing about which memory
-//! is a parameter. *Cost*: the queue is run empty each time, so that blocks end there, and a round
-//! trip to the device's thread.
+//! burn has no allocation hook. With `profile_memory`, the device's memory use is read at every
+//! beginning and end of an action on threads that call ops. The result is the memory that an action
+//! as a whole kept or freed. Peaks inside an action, addresses and memory per op are unknown, so
+//! parameters cannot be distinguished from other memory. *Cost*: each reading flushes the op queue,
+//! which ends the current block, and takes a round trip to the device's thread.
 //!
 //! # Modules
 //!
-//! burn's modules have no hook around their forward, and its visitors see parameters, not calls.
-//! [`layer.profile_layer("conv1", |layer| layer.forward(…))`][profile_layer] attributes the ops of
-//! a forward to the layer: they are in its row of the module view. `profile!` or `#[profiled]` do
-//! the same for any other piece of code, as an action or a function.
+//! burn's modules have no hook around their forward pass, and its visitors see parameters, not
+//! calls. [`layer.profile_layer("conv1", |layer| layer.forward(…))`][profile_layer] attributes the
+//! ops of a forward pass to the layer, in its row of the module view. `profile!` or `#[profiled]`
+//! do the same for any other code, as an action or a function.
 //!
 //! [profile_layer]: crate::ProfileLayerExt::profile_layer
 
@@ -106,18 +114,19 @@ pub use actions::{AUTOTUNE, FIRST_LAUNCH, LAUNCH, TUNING_LAUNCH};
 #[cfg(feature = "cubecl")]
 pub use labels::FUSED;
 
-/// Has the ops of `device` recorded by every profiler that wants them, and its time by every profiler that
-/// [measures devices](mlprof_core::SimpleProfiler::measure_devices), from here to the end of the
-/// process; for loops of your own, before the first step. False if there is nothing to see: the
-/// device is none of CubeCL's, or this crate was built without its feature `cubecl`.
+/// Registers `device` until the end of the process. Profilers that request ops then receive its
+/// ops, and profilers that [measure devices](mlprof_core::SimpleProfiler::measure_devices) receive
+/// its device time. Call it in hand-written loops before the first step. Returns `false` if the
+/// device is not a CubeCL device, or if this crate was built without its feature `cubecl`.
 ///
 /// ```
 /// # use burn::tensor::Device;
 /// let device = Device::flex();
-/// assert!(!mlprof_burn::ops::install(&device)); // runs in place, without kernels
+/// assert!(!mlprof_burn::ops::install(&device)); // a CPU device without kernels
 /// ```
 ///
-/// *Cost*: once; later calls find the device known. Nothing is observed while no profiler wants ops.
+/// *Cost*: only the first call per device registers it. The device is not observed while no
+/// profiler requests ops.
 pub fn install(device: &Device) -> bool {
     framework::declare(std::slice::from_ref(device));
     #[cfg(feature = "cubecl")]
@@ -130,7 +139,8 @@ pub fn install(device: &Device) -> bool {
     false
 }
 
-/// [`install`] for all of `devices`, with a note in the report for those whose ops are not seen.
+/// Calls [`install`] for all `devices`, and adds a note to the report for devices whose ops are not
+/// visible.
 #[cfg(feature = "dataset")]
 pub(crate) fn install_all(profiler: &dyn Profiler, devices: &[Device]) {
     for device in devices {
@@ -159,8 +169,9 @@ pub(crate) fn install_all(profiler: &dyn Profiler, devices: &[Device]) {
     }
 }
 
-/// Calls `work`; the ops that it calls on this thread are the profiler's own, of which no event tells. Where burn fuses them with ops of
-/// the program, the block is that of the program's ops.
+/// Calls `work` and hides the ops that it calls on this thread, because they belong to the
+/// profiler. If burn fuses them with ops of the program, the fused block is reported with the
+/// program's ops only.
 pub(crate) fn unseen<T>(work: impl FnOnce() -> T) -> T {
     #[cfg(feature = "cubecl")]
     let _unseen = source::Unseen::begin();

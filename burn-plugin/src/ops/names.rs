@@ -1,21 +1,21 @@
-//! What burn's ops are called in reports: as the methods of its tensors are.
+//! Report names of burn's ops, which follow the methods of its tensors.
 //!
-//! burn gives its ops no names, only variants. The matches are exhaustive: a burn with more ops does
-//! not compile until they have names here, rather than losing them.
+//! burn's ops have variants but no names. The matches are exhaustive: a burn version with new ops
+//! fails to compile until they have names here, so that no op is lost.
 
 use burn::backend::ir::{
     ActivationOperationIr, BaseOperationIr, BoolOperationIr, DistributedOperationIr,
     FloatOperationIr, IntOperationIr, ModuleOperationIr, NumericOperationIr, OperationIr,
 };
 
-/// A name that is known when the program is built, or a custom op's own one.
+/// The name of an op: a static name or a custom op's own name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OpName<'op> {
-    /// With its `burn::`.
+    /// A static name with the prefix `burn::`.
     Known(&'static str),
-    /// What the op's author called it.
+    /// The name that the op's author chose.
     Custom(&'op str),
-    /// Nothing that a user would call an op: a tensor is freed.
+    /// An internal operation that does not count as an op: a tensor is freed.
     Bookkeeping,
 }
 

@@ -1,5 +1,5 @@
-//! What burn's fusion and cubecl tell: ops, blocks of them, and kernels. All callbacks run on the
-//! thread that does the work, some under a lock of cubecl's.
+//! Observer callbacks of burn's fusion and cubecl for ops, blocks and kernels. All callbacks run on
+//! the thread that does the work, some of them while cubecl holds a lock.
 
 use std::time::Instant;
 
@@ -50,7 +50,7 @@ impl FusionObserver for Session {
 }
 
 impl Session {
-    /// Opens the event of a block, and tells of the ops in it that are the program's.
+    /// Opens the event of a block and reports those of its ops that the program called.
     fn start_block(&self, thread: &mut Thread, block: BlockOperations<'_>) -> OpenBlock {
         let mut unseen = None;
         let mut ops: Vec<(&OperationIr, Place)> = Vec::new();
@@ -65,7 +65,8 @@ impl Session {
         match ops.as_slice() {
             [] => OpenBlock { scope: None, place: unseen.unwrap_or_else(|| thread.place()) },
             [(op, place)] => OpenBlock { scope: self.open_op(thread, op, *place), place: *place },
-            // Fusion may reach over the end of an action; a block belongs to where it began.
+            // Fusion may cross the end of an action. The block is attributed to the place of its
+            // first op.
             [(_, place), ..] => {
                 let block: Vec<&OperationIr> = ops.iter().map(|(op, _)| *op).collect();
                 let scope = self.open_fused(thread, &block, *place);
@@ -75,7 +76,7 @@ impl Session {
         }
     }
 
-    /// An op without a time of its own.
+    /// Reports an op that has no time of its own, because it is part of a fused block.
     fn tell(&self, thread: &mut Thread, op: &OperationIr, place: Place) {
         if let Some(scope) = self.open_op(thread, op, place) {
             scope.close();
@@ -89,7 +90,7 @@ impl Session {
         start.inputs = inputs;
         start.context = place.context;
         start.direction = place.direction;
-        // Such an op belongs to backward wherever it is called.
+        // These ops belong to the backward pass even if they are called outside it.
         if action.name().ends_with("_backward") {
             start.direction = Direction::Backward;
         }
@@ -111,11 +112,12 @@ impl Session {
     }
 }
 
-/// The name of the threads on which cubecl tries kernels, and on which nobody else launches any.
+/// Name prefix of the threads on which cubecl runs autotuning trials. Only cubecl launches kernels
+/// on these threads.
 const DEVICE_THREAD: &str = "DSD-";
 
-/// Whether the calling thread belongs to cubecl itself: what is launched from it is a trial. burn's
-/// own launches come from fusion threads, other programs' from threads of theirs.
+/// Returns `true` if the calling thread belongs to cubecl, which means that its launches are
+/// autotuning trials. burn launches from fusion threads, and other programs from their own threads.
 fn is_device_thread() -> bool {
     thread_local!(static IS: bool =
         std::thread::current().name().is_some_and(|name| name.starts_with(DEVICE_THREAD)));
@@ -155,7 +157,8 @@ impl LaunchObserver for Session {
         });
     }
 
-    /// Trials are not timed: cubecl times them itself, and would measure our measuring.
+    /// Autotuning trials are not timed here. cubecl times them itself, and its measurement would
+    /// include ours.
     fn timing(&self) -> TimingRequest {
         let times = self.times && !self.is_over() && !is_device_thread();
         if times { TimingRequest::Deferred } else { TimingRequest::None }
@@ -172,7 +175,8 @@ impl LaunchObserver for Session {
         });
     }
 
-    /// Only while cubecl's own profiling log is on, which reads all measurements itself.
+    /// Called only while cubecl's own profiling log is enabled, which reads all measurements
+    /// itself.
     fn timed(&self, _kernel: &'static str, duration: Duration, timing: CubeTimingMethod) {
         with_thread(self.number, |thread| {
             let Some(mut launch) = thread.launch.take() else { return };
@@ -188,7 +192,8 @@ impl LaunchObserver for Session {
 }
 
 impl Session {
-    /// A kernel is tried on the calling thread, for a block that waits on another.
+    /// Records an autotuning trial on the calling thread, on behalf of a block that waits on
+    /// another thread.
     fn trial(&self, thread: &mut Thread, kernel: &'static str, context: Option<Context>) {
         let place = Place { context, ..Place::default() };
         let mut launch = open_launch(thread, kernel, launches().tuning, place);
@@ -235,7 +240,7 @@ impl OpenLaunch {
     }
 }
 
-/// Ends a launch that no measurement came for.
+/// Ends a launch for which no measurement was received.
 fn close_launch(thread: &mut Thread) {
     let Some(mut launch) = thread.launch.take() else { return };
     if let Some(scope) = launch.scope.take() {

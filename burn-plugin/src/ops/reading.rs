@@ -1,4 +1,4 @@
-//! Measurements of kernels, from the device's clock to events.
+//! Converts kernel measurements from device time to events.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use burn::cubecl::logging::{ProfileDuration, ProfileTicks, TimingMethod as CubeT
 use mlprof_core::Action;
 use mlprof_core::hook::{self, Context, DeviceActivity, DeviceEvent, Timestamp, TimingMethod};
 
-/// All that is known of a kernel but its times.
+/// Data of a kernel, except its times.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
     pub(super) kernel: Action,
@@ -20,32 +20,33 @@ pub(super) struct Reading {
     pub(super) stream: u32,
     pub(super) correlation: u32,
     pub(super) context: Option<Context>,
-    /// When it was launched.
+    /// Time at which the kernel was launched.
     pub(super) at: Instant,
 }
 
-/// A kernel whose measurement the device still has.
+/// A kernel whose measurement has not been read from the device.
 pub(super) struct Unread {
     pub(super) reading: Reading,
     pub(super) measurement: ProfileDuration,
 }
 
-/// How far the clock of a device's stream is ahead of the host's, in nanoseconds.
+/// Offset of each stream's device clock to the host clock, in nanoseconds, by device and stream.
 ///
-/// cubecl gives every time as a moment of the host's clock, but wgpu counts from a moment of the
-/// device's own: then all times of a stream are off by the same. No kernel runs before it is
-/// launched, so the clock is set such that the one that followed its launch soonest followed it at
-/// once. Times that need no setting stay as they are.
+/// cubecl reports all times as host times, but wgpu counts from an arbitrary device time. All times
+/// of a stream then have the same offset. A kernel cannot run before its launch. The clock is
+/// therefore adjusted such that the kernel with the shortest delay started exactly at its launch.
+/// Times that need no adjustment are not changed.
 pub(super) type Ahead = HashMap<(u32, u32), i64>;
 
-/// A clock that is off by less than a kernel may wait in its queue is right.
+/// Maximum plausible queueing time of a kernel. A clock with a smaller offset is considered
+/// correct.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 impl Reading {
     /// Delivers the kernel with these times.
     pub(super) fn deliver(self, start: Instant, end: Instant, method: TimingMethod) {
         let from = Timestamp::at(start);
-        // The two conversions are not equally exact.
+        // The two conversions have different rounding errors, so the end is clamped to the start.
         let to = if end > start { Timestamp::at(end).max(from) } else { from };
         hook::device_event(&DeviceEvent {
             activity: self.activity,
@@ -58,13 +59,13 @@ impl Reading {
         });
     }
 
-    /// Delivers the kernel's name: when it ran is not known.
+    /// Delivers the kernel without times, because its execution time is unknown.
     pub(super) fn deliver_untimed(self) {
         self.deliver(self.at, self.at, TimingMethod::None);
     }
 }
 
-/// Before all measurements: they tell their times only as spans since some moment.
+/// Returns a reference time before all measurements, which makes all times representable as spans.
 fn epoch() -> Instant {
     static EPOCH: OnceLock<Instant> = OnceLock::new();
     *EPOCH.get_or_init(|| {
@@ -73,7 +74,7 @@ fn epoch() -> Instant {
     })
 }
 
-/// Since [`epoch`].
+/// Converts a span since [`epoch`] to nanoseconds.
 fn nanoseconds(span: Duration) -> i64 {
     i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
 }
@@ -89,7 +90,7 @@ pub(super) fn method(method: CubeTimingMethod) -> TimingMethod {
     }
 }
 
-/// A kernel with its times since [`epoch`], by the clock of its stream.
+/// A kernel with its times since [`epoch`] in nanoseconds, by the clock of its stream.
 struct Timed {
     reading: Reading,
     method: TimingMethod,
@@ -102,13 +103,13 @@ impl Timed {
         (self.reading.device, self.reading.stream)
     }
 
-    /// From launch to start, if both clocks are the same.
+    /// Returns the time from launch to start in nanoseconds, provided that both clocks agree.
     fn wait(&self) -> i64 {
         self.start - nanoseconds(self.reading.at.saturating_duration_since(epoch()))
     }
 }
 
-/// Reads all of them, waiting for the device, and delivers the kernels.
+/// Reads all measurements, waiting for the device, and delivers the kernels.
 pub(super) fn read_all(unread: Vec<Unread>, ahead: &mut Ahead) {
     let timed = resolve(unread);
     for kernel in timed.iter().filter(|kernel| kernel.method == TimingMethod::Device) {
@@ -130,7 +131,7 @@ fn is_a_wait(nanoseconds: i64) -> bool {
     (0..LONGEST_WAIT.as_nanos() as i64).contains(&nanoseconds)
 }
 
-/// Waits for all measurements; delivers the kernels that have none.
+/// Waits for all measurements and delivers kernels without a measurement immediately.
 fn resolve(unread: Vec<Unread>) -> Vec<Timed> {
     type Ticks = Pin<Box<dyn Future<Output = Option<ProfileTicks>> + Send>>;
     let mut timed = Vec::with_capacity(unread.len());
@@ -148,7 +149,8 @@ fn resolve(unread: Vec<Unread>) -> Vec<Timed> {
     for Unread { reading, measurement } in unread {
         let method = method(measurement.timing_method());
         let mut ticks: Ticks = measurement.into_future();
-        // The first poll asks the device: ask for all, and only then wait for the first.
+        // The first poll sends the request to the device. All requests are sent before waiting for
+        // the first result.
         match ticks.as_mut().poll(&mut idle) {
             Poll::Ready(ticks) => add(reading, method, ticks),
             Poll::Pending => waiting.push((reading, method, ticks)),

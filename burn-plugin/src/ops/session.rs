@@ -1,4 +1,4 @@
-//! One time of watching: from when a profiler begins to want ops to when it does not any more.
+//! A recording session: the time during which a profiler requests ops.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -17,37 +17,37 @@ use super::reading::{Ahead, Reading, Unread, read_all};
 use super::thread::Place;
 use crate::lock::lock;
 
-/// What the observers of one time of watching share.
+/// State shared by the observers of one session.
 pub(super) struct Session {
-    /// Above 0, growing.
+    /// Session number, starting at 1 and increasing.
     pub(super) number: u64,
-    /// Whether shapes are wanted.
+    /// Enables recording of shapes.
     pub(super) shapes: bool,
-    /// Whether kernels are timed.
+    /// Enables timing of kernels.
     pub(super) times: bool,
-    /// Whether memory is asked for.
+    /// Enables recording of memory use.
     pub(super) memory: bool,
-    /// Whether nobody listens any more. A program whose own observer of launches is dropped after
-    /// ours puts ours back, for good.
+    /// Set when the session has ended. The observer can stay installed afterwards: if the program's
+    /// own launch observer is dropped after ours, it reinstalls ours permanently.
     is_over: AtomicBool,
-    /// Measurements that have not been read.
+    /// Measurements that have not been read yet.
     unread: Mutex<Vec<Unread>>,
     ahead: Mutex<Ahead>,
-    /// All threads that called ops, by their streams.
+    /// Streams of all threads that called ops.
     streams: Mutex<HashSet<StreamId>>,
-    /// The blocks that run now.
+    /// Blocks that are currently running.
     open: Mutex<Vec<(ThreadId, Place)>>,
-    /// When kernels began to be tried.
+    /// Start of the current autotuning; `None` if no trial is running.
     tuning: Mutex<Option<Timestamp>>,
-    /// What was launched since a launch was last looked at, if kernels are timed.
+    /// Kernels launched since the previous launch was checked. `None` if kernels are not timed.
     launched: Mutex<Option<LaunchedKernels>>,
 }
 
-/// The kernels that were launched while some session was there.
+/// Kernels launched during any session of this process.
 static SEEN: Mutex<Option<HashSet<StableHash>>> = Mutex::new(None);
 
-/// A number that no other launch of the process has. CUDA's driver counts its calls from 1: ours are
-/// in the upper half.
+/// Returns a correlation id that is unique in the process. The CUDA driver counts its calls from 1,
+/// so these ids use the upper half of the range.
 pub(super) fn next_correlation() -> u32 {
     static LAST: AtomicU32 = AtomicU32::new(0);
     LAST.fetch_add(1, Ordering::Relaxed) | (1 << 31)
@@ -72,7 +72,7 @@ impl Session {
         }
     }
 
-    /// What is told from here on is for nobody.
+    /// Ends the session. Later events are ignored.
     pub(super) fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
@@ -93,12 +93,12 @@ impl Session {
         lock(&self.streams).contains(&stream)
     }
 
-    /// A block begins on the calling thread.
+    /// Records the beginning of a block on the calling thread.
     pub(super) fn open_block(&self, place: Place) {
         lock(&self.open).push((std::thread::current().id(), place));
     }
 
-    /// The calling thread's innermost block ends.
+    /// Records the end of the calling thread's innermost block.
     pub(super) fn close_block(&self) {
         let thread = std::thread::current().id();
         let mut open = lock(&self.open);
@@ -107,17 +107,18 @@ impl Session {
         }
     }
 
-    /// The place of the block that began last: the one that waits while its device tries kernels.
+    /// Returns the place of the block that began last. This block waits while its device runs
+    /// autotuning trials.
     pub(super) fn waiting_place(&self) -> Place {
         lock(&self.open).last().map(|(_, place)| *place).unwrap_or_default()
     }
 
-    /// A kernel is tried.
+    /// Records an autotuning trial.
     pub(super) fn tune(&self) {
         lock(&self.tuning).get_or_insert_with(Timestamp::now);
     }
 
-    /// Kernels are not tried any more, if they were.
+    /// Reports the end of the current autotuning, if any.
     pub(super) fn end_tuning(&self, device: u32, context: Option<Context>) {
         let Some(start) = lock(&self.tuning).take() else { return };
         hook::device_event(&DeviceEvent {
@@ -129,9 +130,10 @@ impl Session {
         });
     }
 
-    /// Whether the kernel that is launched just now never was before, as far as this process was
-    /// watched with kernels timed: then it is compiled, or loaded from cubecl's store. Without
-    /// times the launch would not show it, and cubecl takes its time to tell kernels apart.
+    /// Returns `true` if the kernel being launched was not launched before in any session with
+    /// timed kernels. It is then compiled or loaded from cubecl's cache. Without timing, the launch
+    /// would not show the compilation, and identifying kernels takes time in cubecl. The function
+    /// then returns `false`.
     pub(super) fn is_first_launch(&self) -> bool {
         if !self.times {
             return false;
@@ -140,11 +142,11 @@ impl Session {
         let Some(since) = since else { return false };
         let mut seen = lock(&SEEN);
         let seen = seen.get_or_insert_default();
-        // All of them: `any` would stop at the first new one.
+        // `count` visits all kernels, but `any` would stop at the first new one.
         since.finish().into_iter().filter(|kernel| seen.insert(*kernel)).count() > 0
     }
 
-    /// Keeps a measurement until it is read.
+    /// Stores a measurement until it is read.
     pub(super) fn keep(&self, reading: Reading, measurement: ProfileDuration) {
         lock(&self.unread).push(Unread { reading, measurement });
     }

@@ -1,4 +1,4 @@
-//! Turns the observers on and off, and says where the calling threads are.
+//! Installs and removes the observers, and tracks the places of the calling threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,22 +17,23 @@ use super::thread::{Messages, Place, is_fusion_thread, with_thread};
 use crate::direction::direction;
 use crate::lock::lock;
 
-/// So many measurements may wait for the end of a recording; more are read in between.
+/// Maximum number of unread measurements. When it is exceeded, they are read before the end of the
+/// recording.
 const MOST_UNREAD: usize = 1 << 14;
 
-/// A device whose ops are seen.
+/// A device whose ops are recorded.
 struct Watched {
     device: Device,
     messages: DeviceHandle<Messages>,
-    /// What its memory was when it was last asked for.
+    /// Memory in use at the last reading, in bytes.
     memory: Arc<AtomicU64>,
 }
 
-/// All of the process.
+/// The process-wide state.
 #[derive(Default)]
 struct CubeOps {
     devices: RwLock<Vec<Watched>>,
-    /// The number of the running session; 0 without one.
+    /// Number of the running session, or 0 without one.
     session: AtomicU64,
     installed: Mutex<Option<Installed>>,
 }
@@ -48,7 +49,7 @@ fn cube_ops() -> &'static Arc<CubeOps> {
     OPS.get_or_init(Arc::default)
 }
 
-/// Has the ops of `device` seen from here on, whenever a profiler wants them.
+/// Registers `device`, whose ops are then recorded whenever a profiler requests ops.
 pub(super) fn watch(device: &Device) {
     let device = device.clone().inner();
     let ops = cube_ops();
@@ -57,8 +58,10 @@ pub(super) fn watch(device: &Device) {
         if devices.iter().any(|watched| watched.device == device) {
             return;
         }
-        // cubecl makes a new handle under a lock that its device's thread takes, too, while it begins to work: who waits for
-        // that thread with the lock would wait for ever. A device that has failed says so where the program uses it.
+        // cubecl creates a new handle under a lock, which the device's thread also takes when it
+        // starts. A thread that holds this lock and waits for the device's thread would deadlock.
+        // The sync starts the device's thread first. Its error is ignored, because a failed device
+        // reports it where the program uses the device.
         let _ = device.sync();
         let messages = DeviceHandle::new(device.as_dispatch().to_id());
         devices.push(Watched { device, messages, memory: Arc::default() });
@@ -75,7 +78,8 @@ impl Instrumentation for CubeOps {
     fn interest_changed(&self, interest: Interest) {
         let mut installed = lock(&self.installed);
         self.session.store(0, Ordering::Relaxed);
-        // First the old one, or cubecl would put it back when the new one goes.
+        // The old observer is removed first. Otherwise, cubecl would reinstall it when the new one
+        // is removed.
         if let Some(old) = installed.take() {
             drop(old.launches);
             drop(old.ops);
@@ -92,7 +96,8 @@ impl Instrumentation for CubeOps {
         if is_fusion_thread() {
             return;
         }
-        // A device that has failed says so where its tensors are read; a report is no place for it.
+        // The error is ignored, because a failed device reports it where the program reads its
+        // tensors.
         let _ = catch_unwind(AssertUnwindSafe(|| self.finish_work()));
     }
 
@@ -115,13 +120,13 @@ impl CubeOps {
         lock(&self.installed).as_ref().map(|installed| installed.session.clone())
     }
 
-    /// Waits until all ops that were called have run, and delivers their kernels.
+    /// Waits until all called ops have run, and delivers their kernels.
     fn finish_work(&self) {
         let session = self.current();
         let streams = session.as_ref().map(|session| session.streams()).unwrap_or_default();
         let devices: Vec<_> = self.read_devices(|watched| watched.device.clone());
         for device in devices {
-            // Each calling thread has a queue of its own.
+            // Each calling thread has its own queue.
             for stream in &streams {
                 let _ = stream.executes(|| device.sync());
             }
@@ -151,7 +156,7 @@ impl CubeOps {
         }
     }
 
-    /// Says to all devices whether what the calling thread calls from here on is the profiler's own.
+    /// Notifies all devices whether the calling thread's next ops belong to the profiler.
     fn tell_unseen(&self, session: u64, is_unseen: bool) {
         let devices = self.devices.read().unwrap_or_else(PoisonError::into_inner);
         for (index, watched) in (0_u32..).zip(devices.iter()) {
@@ -167,14 +172,14 @@ impl CubeOps {
     }
 }
 
-/// While it lives, the ops that its thread calls are the profiler's own.
+/// RAII guard that marks the ops of its thread as the profiler's own.
 pub(super) struct Unseen {
-    /// The number of the session that is told; 0 without one.
+    /// Number of the notified session, or 0 without one.
     session: u64,
 }
 
 impl Unseen {
-    /// *Cost*: one relaxed load while nobody wants ops.
+    /// Creates the guard. *Cost*: one relaxed load while no profiler requests ops.
     pub(super) fn begin() -> Self {
         let unseen = Self { session: cube_ops().session.load(Ordering::Relaxed) };
         unseen.tell(true);
@@ -196,8 +201,8 @@ impl Drop for Unseen {
 }
 
 impl Watched {
-    /// What the device's memory has changed by since it was last asked for. Runs what the calling
-    /// thread has called, and waits for the device's own thread.
+    /// Returns the change of the device's memory use since the last reading, or `None` if there is
+    /// none. It runs the calling thread's queued ops and waits for the device's thread.
     fn memory_change(&self, index: u32) -> Option<MemoryChange> {
         let usage = self.device.memory_pool_usage()?;
         let before = self.memory.swap(usage.bytes_in_use, Ordering::Relaxed);
@@ -221,7 +226,8 @@ impl Installed {
     }
 }
 
-/// cubecl has room for one observer of launches.
+/// Prints a message if the program's own launch observer was replaced. cubecl supports only one
+/// launch observer.
 fn say_if_replaced(launches: &LaunchObservation) {
     static SAID: AtomicBool = AtomicBool::new(false);
     let has_replaced = format!("{launches:?}").contains("replaced_an_observer: true");

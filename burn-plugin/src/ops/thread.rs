@@ -1,5 +1,5 @@
-//! What one thread knows while it is watched: mostly a device's fusion thread, on which burn runs the
-//! ops that other threads called.
+//! Per-thread recording state, mainly of a device's fusion thread, on which burn runs the ops of
+//! other threads.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -13,20 +13,20 @@ use mlprof_core::hook::{Context, Direction, OpScope};
 use super::actions::Actions;
 use super::inputs::Inputs;
 
-/// Where an op was called.
+/// The place where an op was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Place {
-    /// What was open there.
+    /// The actions and functions that were open at the call.
     pub(super) context: Option<Context>,
-    /// Whether that was inside `backward`.
+    /// Backward if the call was inside `backward`, otherwise forward.
     pub(super) direction: Direction,
-    /// Whether it is the profiler's own, of which nobody is told.
+    /// `true` if the op belongs to the profiler and is not reported.
     pub(super) is_unseen: bool,
 }
 
-/// Does nothing but receive messages, in the queue that brings the ops to a device's fusion thread:
-/// what a thread sends arrives behind the ops that it called before, and before those that it
-/// calls later. burn's own fusion never sees them.
+/// A device service that only receives messages, through the queue that carries ops to the device's
+/// fusion thread. A message arrives after the ops that its thread called before, and before those
+/// that it calls later. burn's own fusion does not see the messages.
 pub(super) struct Messages;
 
 impl DeviceService for Messages {
@@ -43,13 +43,13 @@ impl DeviceService for Messages {
     }
 }
 
-/// A block of ops that runs.
+/// A running block of ops.
 pub(super) struct OpenBlock {
     pub(super) scope: Option<OpScope>,
     pub(super) place: Place,
 }
 
-/// A launch that has begun and whose measurement has not been seen yet.
+/// A launch that has begun and has not received its measurement yet.
 pub(super) struct OpenLaunch {
     pub(super) scope: Option<OpScope>,
     pub(super) kernel: Action,
@@ -59,16 +59,17 @@ pub(super) struct OpenLaunch {
     pub(super) stream: StreamId,
 }
 
-/// See the module.
+/// Recording state of one thread; see the module documentation.
 #[derive(Default)]
 pub(super) struct Thread {
-    /// The session that all below belongs to, but for the handles.
+    /// Session to which the other fields belong. Interned handles are kept across sessions.
     session: u64,
-    /// Which device this is the fusion thread of.
+    /// Device index if this is a fusion thread.
     pub(super) device: Option<u32>,
-    /// Where each calling thread is. burn runs its messages and ops under its own stream.
+    /// Place of each calling thread. burn runs a thread's messages and ops under the thread's
+    /// stream.
     places: HashMap<StreamId, Place>,
-    /// Where the ops that have not run yet were called, by their first output.
+    /// Call places of ops that have not run yet, by their first output.
     called: HashMap<TensorId, Place>,
     streams: HashSet<StreamId>,
     pub(super) blocks: Vec<OpenBlock>,
@@ -81,8 +82,11 @@ thread_local! {
     static THREAD: RefCell<Thread> = RefCell::default();
 }
 
-/// Calls `work` with what the calling thread knows in `session`; not while it does so already, or
-/// is being torn down, or when a later session has begun.
+/// Calls `work` with the calling thread's state for `session`. Returns `None` in these cases:
+///
+/// - The state is already borrowed.
+/// - The thread is being torn down.
+/// - A later session has begun.
 pub(super) fn with_thread<T>(session: u64, work: impl FnOnce(&mut Thread) -> T) -> Option<T> {
     THREAD
         .try_with(|thread| {
@@ -99,7 +103,7 @@ pub(super) fn with_thread<T>(session: u64, work: impl FnOnce(&mut Thread) -> T) 
         .flatten()
 }
 
-/// Whether the calling thread is some device's fusion thread.
+/// Returns `true` if the calling thread is a device's fusion thread.
 pub(super) fn is_fusion_thread() -> bool {
     let is = THREAD.try_with(|thread| thread.try_borrow().map_or(true, |it| it.device.is_some()));
     is.unwrap_or(true)
@@ -117,24 +121,25 @@ impl Thread {
         };
     }
 
-    /// The thread whose message or op this is says where it is.
+    /// Sets the place of the thread whose message is being processed.
     pub(super) fn enter(&mut self, device: u32, place: Place) {
         self.device = Some(device);
         self.places.insert(StreamId::current(), place);
     }
 
-    /// Whether what the thread calls from here on, whose message this is, is the profiler's own.
+    /// Marks the next ops of the thread whose message is being processed as the profiler's own, or
+    /// clears the mark.
     pub(super) fn set_unseen(&mut self, device: u32, is_unseen: bool) {
         self.device = Some(device);
         self.places.entry(StreamId::current()).or_default().is_unseen = is_unseen;
     }
 
-    /// Where the thread is whose work runs now.
+    /// Returns the place of the thread whose op or message is being processed.
     pub(super) fn place(&self) -> Place {
         self.places.get(&StreamId::current()).copied().unwrap_or_default()
     }
 
-    /// An op was called. The stream if it is a new one.
+    /// Records the call of an op. Returns its stream if it is new.
     pub(super) fn call(&mut self, op: &OperationIr) -> Option<StreamId> {
         let place = self.place();
         if place != Place::default()
@@ -146,7 +151,7 @@ impl Thread {
         self.streams.insert(stream).then_some(stream)
     }
 
-    /// An op runs: where it was called, and no more of it is kept.
+    /// Returns the call place of an op that runs now, and removes the entry.
     pub(super) fn place_of(&mut self, op: &OperationIr) -> Place {
         let known = op.outputs().next().and_then(|output| self.called.remove(&output.id));
         known.unwrap_or_else(|| self.place())

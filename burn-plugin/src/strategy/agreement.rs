@@ -1,12 +1,12 @@
-//! Workers that leave a loop together: whoever left alone would leave the others waiting for it in
-//! a collective operation.
+//! Lets workers leave a loop together. If one worker left alone, the others would wait for it in a
+//! collective operation.
 
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 
 use burn::data::dataset::DatasetError;
 use burn::train::Interrupter;
 
-/// The votes of all workers on whether to go on.
+/// The votes of all workers on whether to continue.
 pub(super) struct Agreement {
     workers: usize,
     barrier: Barrier,
@@ -15,20 +15,20 @@ pub(super) struct Agreement {
 
 #[derive(Default)]
 struct Votes {
-    /// Workers of the running round that want to go on.
+    /// Number of workers that voted to continue in the current round.
     running: usize,
-    /// The same of the round before, which all workers read.
+    /// Number of workers that voted to continue in the previous round; all workers read it.
     decided: usize,
 }
 
 /// The result of a round, which is the same for all workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// All workers want to go on.
+    /// All workers continue.
     GoOn,
-    /// None of them does.
+    /// All workers stop.
     Stop,
-    /// Some do, and have to stop with the others.
+    /// Some workers voted to continue, but must stop with the others.
     Split,
 }
 
@@ -48,8 +48,8 @@ impl Agreement {
             let mut votes = self.votes();
             votes.decided = std::mem::take(&mut votes.running);
         }
-        // Nobody votes again before the leader has counted, and nobody counts again before all
-        // have read: a second round ends only when every worker has come to it.
+        // The barrier separates two rounds. No worker votes again before the leader has counted,
+        // and no leader counts again before all workers have read the result.
         self.barrier.wait();
         match self.votes().decided {
             0 => Decision::Stop,
@@ -58,8 +58,8 @@ impl Agreement {
         }
     }
 
-    /// `batch` if every worker has one and goes on. Workers whose data ends at different batches
-    /// end the run with an error.
+    /// Returns `batch` if every worker has one and continues. If the workers' data ends at
+    /// different batches, the run ends with an error.
     pub(super) fn admit<B>(&self, batch: Option<B>, interrupter: &Interrupter) -> Option<B> {
         let decision = self.vote(batch.is_some() && !interrupter.should_stop());
         if decision == Decision::Split && !interrupter.should_stop() {
@@ -78,15 +78,16 @@ mod tests {
 
     use super::*;
 
-    /// Runs one worker per number of batches and returns how many collective operations each took
-    /// part in. A worker for which `stops` is true at a batch wants to leave before the update.
+    /// Runs one worker per entry of `batches` and returns the number of collective operations of
+    /// each worker. A worker for which `stops` returns `true` at a batch votes to leave before the
+    /// update.
     fn run(
         batches: &[usize],
         interrupter: &Interrupter,
         stops: impl Fn(usize, usize) -> bool + Send + Sync,
     ) -> Vec<usize> {
         let agreement = Agreement::of(batches.len());
-        // Stands for the collective operation: a worker that comes alone never returns.
+        // The barrier represents a collective operation: a worker that arrives alone never returns.
         let collective = Barrier::new(batches.len());
         std::thread::scope(|threads| {
             let work = |(worker, number): (usize, usize)| {
@@ -138,7 +139,7 @@ mod tests {
             let interrupter = Interrupter::new();
             let seen = Arc::new(AtomicUsize::new(0));
             let done = run(&[20; 3], &interrupter, |_, _| {
-                // From outside: no worker's own decision.
+                // The stop request comes from outside and not from a worker.
                 if seen.fetch_add(1, Ordering::Relaxed) == round % 60 {
                     interrupter.stop(None);
                 }

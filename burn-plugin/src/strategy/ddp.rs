@@ -1,5 +1,5 @@
-//! The distributed loop: a thread per device, each with a model and an optimizer of its own over
-//! its part of the data; gradients are averaged between them inside the optimizer's step.
+//! The distributed loop. Each device has a thread with its own model and optimizer and processes a
+//! part of the data. The optimizer's step averages gradients between the devices.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,7 +61,7 @@ pub(super) fn fit<M: LearnerModel>(
 
 type SharedEvents<M> = Arc<Mutex<SharedProcessor<M>>>;
 
-/// One run per device; the first one is the main one and alone makes checkpoints.
+/// Creates one run per device. The first one is the main run, and only it writes checkpoints.
 fn split_run<M: LearnerModel>(
     run: FitRun<M>,
     devices: usize,
@@ -94,8 +94,8 @@ fn split_run<M: LearnerModel>(
     (runs.collect(), processor)
 }
 
-/// The main worker's model. The first worker that panics ends the run, whichever it is: the
-/// others may wait for it for ever.
+/// Joins all workers and returns the main worker's model. The first worker that panics ends the
+/// run, because the others may wait for it forever.
 fn join<M: LearnerModel>(workers: Vec<JoinHandle<M>>) -> M {
     let number = workers.len();
     let (sender, receiver) = channel();
@@ -123,7 +123,7 @@ struct Worker<M: LearnerModel> {
     learner: Learner<M>,
     device: Device,
     train: TrainLoader<M>,
-    /// The main worker's alone.
+    /// The validation loader, which only the main worker has.
     valid: Option<ValidLoader<M>>,
     totals: Totals,
     worker: usize,
@@ -159,7 +159,8 @@ impl<M: LearnerModel> Worker<M> {
         model
     }
 
-    /// The main worker begins the split, where burn has it so before any worker begins its epoch.
+    /// Sends the event that begins the split, from the main worker only. burn does so before any
+    /// worker begins its epoch.
     fn begin_epoch(&mut self, epoch: usize) {
         if self.valid.is_some()
             && let Some(progress) = self.run.events.workers(WorkersProgress::begin)
@@ -171,14 +172,14 @@ impl<M: LearnerModel> Worker<M> {
         }
     }
 
-    /// What follows a training epoch, with burn 0.23. The main worker alone validates, sends events
-    /// and decides. True if this epoch was the last, for all workers alike.
+    /// Ends a training epoch with burn 0.23. Only the main worker validates, sends events and
+    /// decides. Returns `true` to all workers if this epoch was the last.
     fn end_epoch_for_all(&mut self, epoch: usize, mut progress: Progress) -> bool {
         let run = &mut self.run;
         run.resolve_total(&mut progress);
         let worker = self.worker;
         run.events.workers(|workers| workers.end(worker, progress));
-        run.all_go_on(true); // the progress of all is known
+        run.all_go_on(true); // all workers have reported their progress
         let Some(valid) = &self.valid else { return !run.all_go_on(true) };
         run.flush();
         if let Some(progress) = run.events.workers(|workers| workers.sum()) {
@@ -196,14 +197,15 @@ impl<M: LearnerModel> Worker<M> {
         !run.all_go_on(!stops)
     }
 
-    /// Validation and what follows, with burn 0.22. True if this epoch was the last, for all workers
-    /// alike: one that began another epoch alone would wait for the others for ever.
+    /// Ends a training epoch with burn 0.22, including validation. Returns `true` to all workers if
+    /// this epoch was the last. A worker that began another epoch alone would wait for the others
+    /// forever.
     fn end_epoch(&mut self, epoch: usize, progress: Progress) -> bool {
         let run = &mut self.run;
         if self.valid.is_some() {
             run.end_train_split(epoch, progress);
         }
-        // As in burn's loop, a validation follows with early stopping alone.
+        // As in burn's loop, a stopped run is validated only if early stopping is configured.
         let goes_on = run.all_go_on(!run.should_stop());
         if !goes_on && run.early_stopping.is_none() {
             return true;
@@ -214,7 +216,7 @@ impl<M: LearnerModel> Worker<M> {
             run.validate(&self.learner, valid, epoch, self.totals);
         }
         if run.early_stopping.is_some() {
-            run.all_go_on(true); // metrics are complete when the main worker has validated
+            run.all_go_on(true); // waits for the main worker's validation, which completes the metrics
         }
         if run.checkpointer.is_some() || run.early_stopping.is_some() {
             run.flush();

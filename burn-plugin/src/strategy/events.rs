@@ -1,4 +1,4 @@
-//! Where a loop's events go.
+//! Destination of a loop's events.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,19 +9,20 @@ use burn::train::{
 
 use crate::version::WorkersProgress;
 
-/// Where events go: to a processor of its own, or to one that several workers share.
+/// Destination of events: the loop's own processor, or one shared by several workers.
 pub(super) enum Events<M: LearnerModel> {
     Own(SupervisedTrainingEventProcessor<M>),
     Shared {
         processor: Arc<Mutex<SharedProcessor<M>>>,
-        /// Held by the main worker while it validates; the others then wait with their events.
+        /// Lock that the main worker holds while it validates. The other workers wait with their
+        /// events.
         validating: Arc<Mutex<()>>,
-        /// The worker's number. Number 0 is the main one.
+        /// Worker index. Worker 0 is the main worker.
         worker: usize,
     },
 }
 
-/// A processor with the progress that its workers report together.
+/// A processor with the combined progress of its workers.
 pub(super) struct SharedProcessor<M: LearnerModel> {
     pub(super) processor: SupervisedTrainingEventProcessor<M>,
     pub(super) progress: WorkersProgress,
@@ -41,7 +42,7 @@ impl<M: LearnerModel> Events<M> {
         }
     }
 
-    /// Sends a training item, with the progress of all workers.
+    /// Sends a training item with the progress of all workers.
     pub(super) fn item(
         &mut self,
         mut item: TrainingItem<<M as TrainStep>::Output>,
@@ -57,7 +58,7 @@ impl<M: LearnerModel> Events<M> {
         }
     }
 
-    /// Changes or reads the progress of all workers. Returns `None` where there is one loop.
+    /// Calls `change` with the progress of all workers. Returns `None` if there is only one loop.
     pub(super) fn workers<T>(&self, change: impl FnOnce(&mut WorkersProgress) -> T) -> Option<T> {
         match self {
             Self::Own(_) => None,
@@ -65,7 +66,7 @@ impl<M: LearnerModel> Events<M> {
         }
     }
 
-    /// Whether this is the only worker, or the one whose batches count as steps.
+    /// Returns `true` for the only worker, or for the main worker, whose batches count as steps.
     pub(super) fn is_main(&self) -> bool {
         match self {
             Self::Own(_) => true,
@@ -73,7 +74,8 @@ impl<M: LearnerModel> Events<M> {
         }
     }
 
-    /// What the main worker holds while it validates, if there are others.
+    /// Returns the lock that the main worker holds while it validates, or `None` without other
+    /// workers.
     pub(super) fn validating(&self) -> Option<Arc<Mutex<()>>> {
         match self {
             Self::Own(_) => None,
@@ -82,7 +84,7 @@ impl<M: LearnerModel> Events<M> {
     }
 }
 
-/// A panic of another worker is reported by whoever joins it.
+/// Locks `mutex` and ignores poisoning. The thread that joins a panicked worker reports its panic.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

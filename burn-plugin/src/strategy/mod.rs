@@ -1,5 +1,5 @@
-//! The loops that run under a profiler: burn's own, step by step the same, with every part
-//! measured.
+//! The loops that run under a profiler. They repeat burn's own loops step by step and measure every
+//! part.
 
 mod agreement;
 mod ddp;
@@ -36,27 +36,27 @@ pub use profile::ProfileStrategyExt;
 pub(crate) use profile::sealed;
 use run::FitRun;
 
-/// Which loop runs.
+/// The kind of loop that runs.
 enum Kind<M: LearnerModel> {
-    /// One device; `None` is the model's own.
+    /// A loop on one device; `None` selects the model's device.
     Single(Option<Device>),
     Multi(Vec<Device>, MultiDeviceOptim),
     Ddp {
         devices: Vec<Device>,
-        /// Keeps the communication between the devices up.
+        /// Keeps the communication between the devices alive.
         _context: DistributedContext,
     },
     Custom(CustomLearningStrategy<M>),
 }
 
-/// What `.profiler(…)` was told of the loop.
+/// Loop settings passed to `.profiler(…)`.
 pub(crate) struct Loop<M: LearnerModel> {
     pub(crate) strategy: Option<TrainingStrategy<M>>,
     pub(crate) gradient_checkpointing: bool,
     pub(crate) measures_event_thread: bool,
 }
 
-/// The strategy that `.profiler(…)` puts in the place of burn's.
+/// The strategy with which `.profiler(…)` replaces burn's strategy.
 pub(crate) struct ProfiledStrategy<M: LearnerModel> {
     kind: Kind<M>,
     gradient_checkpointing: bool,
@@ -64,12 +64,13 @@ pub(crate) struct ProfiledStrategy<M: LearnerModel> {
     profiler: Arc<dyn Profiler>,
     stop: RefCell<StopSignal>,
     setup: RefCell<Option<OpenAction>>,
-    /// Of the session that it still has to begin itself.
+    /// Settings of the session that this strategy begins itself, if any.
     begins_session: RefCell<Option<StageSettings>>,
 }
 
 impl<M: LearnerModel> ProfiledStrategy<M> {
-    /// The counterpart of what the user asked for, or of burn's default, within a session.
+    /// Creates the profiled counterpart of the user's strategy, or of burn's default strategy, for
+    /// an existing session.
     pub(crate) fn new(which: Loop<M>, profiler: Arc<dyn Profiler>, stop: StopSignal) -> Self {
         let setup = OpenAction::start(&profiler, Action::new(actions::SETUP));
         let strategy = Self::of(which, profiler, stop);
@@ -77,14 +78,14 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
         strategy
     }
 
-    /// The same, which begins a session when it trains.
+    /// Creates a profiled strategy that begins its own session when it trains.
     pub(crate) fn with_session(
         strategy: Option<TrainingStrategy<M>>,
         profiler: Arc<dyn Profiler>,
         settings: StageSettings,
     ) -> Self {
         let which = Loop { strategy, gradient_checkpointing: false, measures_event_thread: false };
-        // Ctrl-C is watched from the training's beginning on.
+        // This signal is a placeholder. Ctrl-C is handled from the beginning of the training.
         let strategy = Self::of(which, profiler, StopSignal::new(Interrupt::Terminate));
         strategy.begins_session.replace(Some(settings));
         strategy
@@ -125,16 +126,16 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
         }
     }
 
-    /// As burn prepares the devices of its own loops. Gradient checkpointing that was asked for
-    /// before `.profiler(…)` cannot be read back, but burn has it only with a model that checkpoints,
-    /// too: it refuses to mix both in one operation.
+    /// Prepares the device as burn's own loops do. Gradient checkpointing that was enabled before
+    /// `.profiler(…)` cannot be read. It is still used if the model's device has it enabled. burn
+    /// refuses to mix devices with and without it in one operation, so both must agree anyway.
     fn prepare(&self, device: Device, model: &Device) -> Device {
         let device = if device.is_autodiff() { device } else { device.autodiff() };
         let checkpoints = self.gradient_checkpointing || is_checkpointing(model);
         if checkpoints { device.gradient_checkpointing() } else { device }
     }
 
-    /// Has the report name the loop that runs.
+    /// Adds the name of the running loop to the report.
     fn note_loop(&self, devices: &[Device]) {
         let names: Vec<_> = devices.iter().map(device_name).collect();
         let (number, names) = (names.len(), names.join(", "));
@@ -214,7 +215,7 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for ProfiledStrategy<M> {
             on_fit_start: RefCell::new(Some(on_fit_start)),
             on_fit_end: RefCell::new(None),
         };
-        // burn's own `train`, which sends the first event, calls `fit` below, and ends the run.
+        // burn's own `train` sends the first event, calls `fit` below, and ends the run.
         let result = measured.train(learner, dataloader_train, dataloader_valid, components);
         measured.on_fit_end.take();
         result
@@ -255,7 +256,8 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for ProfiledStrategy<M> {
                 let run = FitRun::new(self.profiler.clone(), actions, stop, components);
                 ddp::fit(run, learner, loaders, &devices, starting_epoch)
             }
-            // Reached only by somebody who calls `fit` by hand: `train` hands over earlier.
+            // `train` delegates to the custom strategy earlier, so this is reached only if user
+            // code calls `fit` directly.
             Kind::Custom(strategy) => {
                 strategy.fit(components, learner, loaders.0, loaders.1, starting_epoch)
             }
@@ -263,9 +265,9 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for ProfiledStrategy<M> {
     }
 }
 
-/// Adds what comes before and after `fit` in burn's own `train`: from its beginning to `fit` it
-/// sends the first event; after `fit` it makes the summary, sends the last event and waits until
-/// all have been worked on.
+/// Measures the parts before and after `fit` in burn's own `train`. Before `fit`, burn sends the
+/// first event. After it, burn creates the summary, sends the last event and waits until all events
+/// are processed.
 struct MeasuredLoop<'strategy, M: LearnerModel> {
     strategy: &'strategy ProfiledStrategy<M>,
     actions: FitActions,

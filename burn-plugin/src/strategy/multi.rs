@@ -1,5 +1,5 @@
-//! The loop on several devices: every device steps on a batch of its own, on a thread of its own;
-//! then the optimizer runs, on the main device or sharded over all.
+//! The loop on several devices. Each device processes its own batch on its own thread. Then the
+//! optimizer runs on the main device, or sharded over all devices.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,7 +46,7 @@ pub(super) fn fit<M: LearnerModel>(
 
     run.run_epochs(&mut learner, &valid, totals, starting_epoch, |run, learner, epoch| {
         let progress = train_epoch(run, learner, &train, epoch, devices, optim);
-        // A sharded optimizer leaves the parameters scattered over the devices.
+        // A sharded optimizer leaves the parameters distributed over the devices.
         if matches!(optim, MultiDeviceOptim::OptimSharded) && !run.should_stop() {
             learner.fork(main_device);
         }
@@ -81,8 +81,8 @@ fn train_epoch<M: LearnerModel>(
     let mut iteration = 0;
     let mut samples = Samples::default();
     while !run.stops_before_fetch() {
-        // A device begins as soon as it has its batch, while the next one's is fetched. The batch of
-        // all begins when all have theirs.
+        // A device begins when it has its batch, while the next device's batch is being fetched.
+        // The combined batch begins when all devices have theirs.
         let sent = workers.send(&*profiler, actions, &mut batches, &learner.model());
         if sent.number == 0 && sent.failure.is_none() {
             break;
@@ -97,7 +97,7 @@ fn train_epoch<M: LearnerModel>(
                 })
             }
             Some(failure) => {
-                // All answers are waited for, so that nobody still works when the run ends.
+                // All responses are awaited, so that no worker is still running when the run ends.
                 let _ = workers.collect(sent.number);
                 Err(failure)
             }
@@ -131,7 +131,8 @@ fn progress_of_all<M: LearnerModel>(batches: &[Batches<'_, M>]) -> Progress {
     version::aggregate(batches.iter().map(|batches| batches.progress()))
 }
 
-/// Adds up what all devices have learned from a batch each; runs the optimizer when it is time.
+/// Accumulates the gradients of all devices, one batch each, and runs the optimizer when
+/// accumulation is complete.
 fn train_batches<M: LearnerModel>(
     run: &FitRun<M>,
     profiler: &dyn Profiler,
@@ -146,7 +147,7 @@ fn train_batches<M: LearnerModel>(
         gradients.add(learner, outputs)
     };
     if run.is_stopped_by_profiler() {
-        return items; // before the numbers get into the parameters
+        return items; // stops before non-finite values reach the parameters
     }
     if run.grad_accumulation.unwrap_or(1) <= gradients.steps || is_last {
         update(profiler, learner, gradients, actions);
@@ -154,7 +155,7 @@ fn train_batches<M: LearnerModel>(
     items
 }
 
-/// Scheduler and optimizer.
+/// Runs the scheduler and the optimizer.
 fn update<M: LearnerModel>(
     profiler: &dyn Profiler,
     learner: &mut Learner<M>,
@@ -169,10 +170,10 @@ fn update<M: LearnerModel>(
     gradients.optimize(learner, profiler, actions);
 }
 
-/// Gradients of all devices, added up until the optimizer takes them.
+/// Gradients of all devices, accumulated until the optimizer uses them.
 struct Gradients<'a, M> {
     devices: &'a [Device],
-    /// One for all on the main device, or one for each.
+    /// One accumulator on the main device, or one per device if the optimizer is sharded.
     sums: Vec<GradientsAccumulator<M>>,
     is_sharded: bool,
     steps: usize,
@@ -229,15 +230,15 @@ struct Task<M: LearnerModel> {
     model: M,
 }
 
-/// Batches that were handed over, one per device that had one.
+/// Batches that were sent to devices, at most one per device.
 struct Sent {
     number: usize,
     progress: Progress,
-    /// Of a loader; then no more were fetched.
+    /// A loader error, after which no more batches were fetched.
     failure: Option<MultiDeviceStepError>,
 }
 
-/// A thread per device, for one epoch.
+/// One thread per device, for one epoch.
 struct Workers<M: LearnerModel> {
     tasks: Vec<Sender<Task<M>>>,
     outputs: Receiver<Result<DeviceOutput<M>, WorkerFailure>>,
@@ -251,7 +252,7 @@ impl<M: LearnerModel> Workers<M> {
             let (device, profiler) = (device.clone(), profiler.clone());
             let sender = sender.clone();
             std::thread::spawn(bound(move || {
-                // Ends when the loop has gone, which drops the other ends of both channels.
+                // The iteration ends when the loop drops its ends of both channels.
                 for task in tasks {
                     let step = || step_on_device(&*profiler, actions, task, &device);
                     let answer = match catch_unwind(AssertUnwindSafe(step)) {
@@ -270,7 +271,7 @@ impl<M: LearnerModel> Workers<M> {
         Self { tasks: tasks.collect(), outputs }
     }
 
-    /// Fetches a batch for each device and hands it over.
+    /// Fetches a batch for each device and sends it.
     fn send(
         &self,
         profiler: &dyn Profiler,
@@ -306,7 +307,7 @@ impl<M: LearnerModel> Workers<M> {
         Sent { number, progress, failure }
     }
 
-    /// The answers, in the order in which they come; all of them even if one is a failure.
+    /// Receives all responses in order of arrival, even if one of them is an error.
     fn collect(&self, sent: usize) -> Result<Vec<DeviceOutput<M>>, MultiDeviceStepError> {
         let (mut outputs, mut failures) = (Vec::with_capacity(sent), Vec::new());
         for answer in self.outputs.iter().take(sent) {

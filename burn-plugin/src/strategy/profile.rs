@@ -8,12 +8,13 @@ use mlprof_core::{Error, IntoProfiler, ProfilerExt, resolve};
 use super::ProfiledStrategy;
 use crate::session::StageSettings;
 
-/// Adds [`profiler`](Self::profiler) to burn's strategies: to [`TrainingStrategy`], and with the feature
-/// `rl` to that of reinforcement learning.
+/// Adds [`profiler`](Self::profiler) to burn's [`TrainingStrategy`] and, with the feature `rl`, to
+/// the reinforcement learning strategy.
 pub trait ProfileStrategyExt: Sized + sealed::Strategy {
-    /// Profiles the training that gets this strategy, with `"simple"`, `"advanced"`, a profiler of your
-    /// own, or not at all (`"none"`, `None`): the same loop on the same devices, measured, or your own as
-    /// a whole with its loaders. Nothing is lost, and no type is another:
+    /// Profiles the training that uses this strategy, with `"simple"`, `"advanced"` or a custom
+    /// profiler. `"none"` and `None` disable profiling. The same loop runs on the same devices. A
+    /// custom strategy is measured as a whole, and its loaders separately. All settings and types
+    /// are kept:
     ///
     /// ```no_run
     /// # use burn::train::{Learner, LearnerModel, SupervisedTraining, TrainLoader, ValidLoader};
@@ -34,17 +35,17 @@ pub trait ProfileStrategyExt: Sized + sealed::Strategy {
     /// # }
     /// ```
     ///
-    /// Metrics and the renderer have no rows of their own, unless they are wrapped by hand.
+    /// Metrics and the renderer have no rows of their own unless the program wraps them.
     ///
     /// # Errors
     ///
-    /// [`Error`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
+    /// Returns an [`Error`] for a name that is not in [`mlprof_core::PROFILER_NAMES`].
     fn profiler(self, profiler: impl IntoProfiler) -> Result<Self, Error> {
         self.profiler_with(profiler, StageSettings::new())
     }
 
-    /// [`profiler`](Self::profiler) with settings of the stage: what Ctrl-C does, and where
-    /// reports go.
+    /// Profiles as [`profiler`](Self::profiler) does, with additional settings: the effect of
+    /// Ctrl-C and the report directory.
     ///
     /// ```no_run
     /// # use burn::train::{LearnerModel, TrainingStrategy};
@@ -60,7 +61,7 @@ pub trait ProfileStrategyExt: Sized + sealed::Strategy {
     ///
     /// # Errors
     ///
-    /// [`Error`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
+    /// Returns an [`Error`] for a name that is not in [`mlprof_core::PROFILER_NAMES`].
     fn profiler_with(
         self,
         profiler: impl IntoProfiler,
@@ -83,7 +84,7 @@ impl<M: LearnerModel> ProfileStrategyExt for TrainingStrategy<M> {
     }
 }
 
-/// Keeps other crates from implementing the extension trait.
+/// Prevents other crates from implementing the extension trait.
 pub(crate) mod sealed {
     use burn::train::{LearnerModel, TrainingStrategy};
 

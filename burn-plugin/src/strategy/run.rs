@@ -1,4 +1,4 @@
-//! What all loops share: sending events, validation, and the end of an epoch.
+//! Functions shared by all loops: sending events, validation and the end of an epoch.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::session::Pause;
 use crate::stop::{StopSignal, is_stopped_by_profiler};
 use crate::version;
 
-/// One run of one loop: its profiler, and the parts of burn that it drives.
+/// One run of a loop, with its profiler and the burn components that it drives.
 pub(super) struct FitRun<M: LearnerModel> {
     pub(super) profiler: Arc<dyn Profiler>,
     pub(super) actions: FitActions,
@@ -30,30 +30,31 @@ pub(super) struct FitRun<M: LearnerModel> {
     pub(super) event_store: Arc<EventStoreClient>,
     pub(super) grad_accumulation: Option<usize>,
     pub(super) num_epochs: usize,
-    /// Of workers that meet in collective operations; `None` where one thread runs the loop.
+    /// Agreement of workers that take part in collective operations. `None` if a single thread runs
+    /// the loop.
     pub(super) agreement: Option<Arc<Agreement>>,
 }
 
-/// How many items of an epoch its loader has given, for whoever looks in from outside.
+/// Number of items that the loader has returned in an epoch, published for monitoring tools.
 #[derive(Default)]
 pub(super) struct Samples(usize);
 
 impl Samples {
-    /// So many with those of the step that runs.
+    /// Sets the number of items returned so far, including the current step.
     pub(super) fn are(&mut self, given: usize) {
         progress::samples_processed(given.saturating_sub(self.0) as u64);
         self.0 = self.0.max(given);
     }
 }
 
-/// How many items one epoch has.
+/// Total number of items in one epoch.
 #[derive(Clone, Copy)]
 pub(super) struct Totals {
     pub(super) train: usize,
     pub(super) valid: usize,
 }
 
-/// The progress of a split of `total` items that begins.
+/// Returns the initial progress of a split with `total` items.
 fn items(total: usize) -> Progress {
     Progress::new(0, total, Some("items".to_owned()))
 }
@@ -80,7 +81,7 @@ impl<M: LearnerModel> FitRun<M> {
         }
     }
 
-    /// Hands a training event over, measured as `action`.
+    /// Sends a training event, measured as `action`.
     pub(super) fn train_event(
         &mut self,
         action: Action,
@@ -91,14 +92,14 @@ impl<M: LearnerModel> FitRun<M> {
         self.interrupter.fail_on_error(result);
     }
 
-    /// Hands a training item over, measured as the end of its batch.
+    /// Sends a training item, measured as the end of its batch.
     pub(super) fn train_item(&mut self, item: TrainingItem<<M as TrainStep>::Output>) {
         let _scope = self.profiler.profile(self.actions.on_train_batch_end);
         let result = self.events.item(item);
         self.interrupter.fail_on_error(result);
     }
 
-    /// Hands a validation event over, measured as `action`.
+    /// Sends a validation event, measured as `action`.
     pub(super) fn valid_event(
         &mut self,
         action: Action,
@@ -109,8 +110,8 @@ impl<M: LearnerModel> FitRun<M> {
         self.interrupter.fail_on_error(result);
     }
 
-    /// The next batch, measured as `action`. `None` at the end of the data, and after an error of
-    /// the loader, which ends the run.
+    /// Fetches the next batch, measured as `action`. Returns `None` at the end of the data and
+    /// after a loader error, which ends the run.
     pub(super) fn next_batch<O>(
         &self,
         batches: &mut dyn DataLoaderIterator<O>,
@@ -129,8 +130,8 @@ impl<M: LearnerModel> FitRun<M> {
         }
     }
 
-    /// The next training batch, measured as `action`. With several workers `None` as soon as one
-    /// of them has none, or has to stop.
+    /// Fetches the next training batch, measured as `action`. With several workers, returns `None`
+    /// as soon as one of them has no batch or must stop.
     pub(super) fn next_training_batch<O>(
         &self,
         batches: &mut dyn DataLoaderIterator<O>,
@@ -143,30 +144,33 @@ impl<M: LearnerModel> FitRun<M> {
         agreement.admit(batch, &self.interrupter)
     }
 
-    /// Whether all workers go on, if this one does or not.
+    /// Votes with `goes_on` and returns `true` if all workers continue.
     pub(super) fn all_go_on(&self, goes_on: bool) -> bool {
         let Some(agreement) = &self.agreement else { return goes_on };
         let _scope = self.profiler.profile(self.actions.barrier);
         agreement.vote(goes_on) == Decision::GoOn
     }
 
-    /// Whether to end: an interruption, an error, Ctrl-C, or what the profiler has seen.
+    /// Returns `true` if the run must end because of an interruption, an error, Ctrl-C or the
+    /// profiler's observations.
     pub(super) fn should_stop(&self) -> bool {
         self.stop.check();
         self.is_stopped_by_profiler() || self.interrupter.should_stop()
     }
 
-    /// Whether to end before the next batch is fetched, where burn checks that.
+    /// Returns `true` if the run must end before the next batch is fetched, provided that this burn
+    /// version checks that.
     pub(super) fn stops_before_fetch(&self) -> bool {
         version::CHECKS_STOP_BEFORE_FETCH && self.should_stop()
     }
 
-    /// Whether the profiler has a reason to end the training, which is then the interruption's.
+    /// Returns `true` if the profiler requests the end of the training. The profiler's reason then
+    /// becomes the interruption's reason.
     pub(super) fn is_stopped_by_profiler(&self) -> bool {
         is_stopped_by_profiler(&*self.profiler, &self.interrupter)
     }
 
-    /// All epochs of a loop that runs on one thread.
+    /// Runs all epochs of a loop on one thread.
     pub(super) fn run_epochs(
         &mut self,
         learner: &mut Learner<M>,
@@ -197,10 +201,11 @@ impl<M: LearnerModel> FitRun<M> {
         }
     }
 
-    /// Says to whoever looks in from outside which epoch begins, counted from 1. With several workers the main one says it.
+    /// Publishes the epoch that begins, counted from 1, for monitoring tools. With several workers,
+    /// only the main worker does so.
     pub(super) fn say_epoch(&self, epoch: usize) {
         if self.events.is_main() {
-            // How many steps it will have burn does not know: loaders tell items.
+            // burn does not know the number of steps of the epoch, because loaders report items.
             progress::epoch_begins(
                 epoch.saturating_sub(1) as u64,
                 Some(self.num_epochs as u64),
@@ -214,16 +219,16 @@ impl<M: LearnerModel> FitRun<M> {
         self.train_event(self.actions.on_train_epoch_start, event);
     }
 
-    /// Begins a training split where burn does so when its iterator has been made. Workers of a
-    /// distributed training leave it to the main one.
+    /// Sends the event that begins a training split, if this burn version sends it after the
+    /// iterator was created. In a distributed training, only the main worker sends it.
     pub(super) fn iterator_made(&mut self, epoch: usize, progress: impl FnOnce() -> Progress) {
         if version::SPLIT_BEGINS_WITH_ITERATOR && self.agreement.is_none() {
             self.start_train_split(epoch, progress());
         }
     }
 
-    /// Returns whether all workers apply the gradients that are left over when the data has ended.
-    /// A metric that has failed until then prevents it.
+    /// Returns whether all workers apply the gradients that are left over at the end of the data. A
+    /// metric that has failed by then prevents it.
     pub(super) fn applies_last_window(&mut self) -> bool {
         if !version::LAST_WINDOW_FOLLOWS_LOOP {
             return false;
@@ -238,7 +243,7 @@ impl<M: LearnerModel> FitRun<M> {
         self.flush_at_split_end();
     }
 
-    /// A pass that was not stopped has seen all items.
+    /// Sets an unknown total. A pass that was not stopped has seen all items.
     pub(super) fn resolve_total(&self, progress: &mut Progress) {
         version::resolve_total(progress, || !self.should_stop());
     }
@@ -256,14 +261,15 @@ impl<M: LearnerModel> FitRun<M> {
         }
     }
 
-    /// A training batch is over. With several workers the main one's count.
+    /// Ends a profiler step after a training batch. With several workers, only the main worker's
+    /// batches count.
     pub(super) fn end_step(&self) {
         if self.events.is_main() {
             self.profiler.step();
         }
     }
 
-    /// Validation with all its events, and the event that ends the epoch.
+    /// Runs the validation with all its events, and sends the event that ends the epoch.
     pub(super) fn validate(
         &mut self,
         learner: &Learner<M>,
@@ -328,7 +334,7 @@ impl<M: LearnerModel> FitRun<M> {
         batches.progress()
     }
 
-    /// Flush, checkpoint and early stopping. True if this epoch was the last.
+    /// Runs flush, checkpoint and early stopping. Returns `true` if this epoch was the last.
     fn end_epoch(&mut self, learner: &Learner<M>, epoch: usize) -> bool {
         if self.checkpointer.is_some() || self.early_stopping.is_some() {
             self.flush();
@@ -360,7 +366,7 @@ impl<M: LearnerModel> FitRun<M> {
         })
     }
 
-    /// Frees what the loop held, measured, and gives the processor back.
+    /// Drops the loop's resources in a measured action and returns the event destination.
     pub(super) fn finish<T>(self, held: T) -> Events<M> {
         if self.events.is_main() {
             progress::epochs_end();

@@ -39,8 +39,9 @@ pub(super) fn fit<M: LearnerModel>(
     }
 }
 
-/// One epoch over `loader`, whose progress it returns. `peers` is the number of processes or devices
-/// that do the same over other parts of the data, for the iteration that is shown.
+/// Runs one epoch over `loader` and returns the loader's progress. `peers` is the number of
+/// processes or devices that process other parts of the data. It is used for the displayed
+/// iteration.
 pub(super) fn train_epoch<M: LearnerModel>(
     run: &mut FitRun<M>,
     learner: &mut Learner<M>,
@@ -83,7 +84,8 @@ pub(super) fn train_epoch<M: LearnerModel>(
     batches.progress()
 }
 
-/// Forward, backward, and, unless gradients are still being accumulated, scheduler and optimizer.
+/// Runs forward and backward, and then scheduler and optimizer unless gradients are still being
+/// accumulated.
 fn train_batch<M: LearnerModel>(
     run: &FitRun<M>,
     profiler: &dyn Profiler,
@@ -100,7 +102,7 @@ fn train_batch<M: LearnerModel>(
     };
     numerics::tell_loss_of(&output.item);
     if !run.all_go_on(!run.is_stopped_by_profiler()) {
-        return output.item; // before the numbers get into the parameters
+        return output.item; // stops before non-finite values reach the parameters
     }
     let gradients = match accumulation.steps {
         None => Some(output.grads),
@@ -115,7 +117,7 @@ fn train_batch<M: LearnerModel>(
     output.item
 }
 
-/// Scheduler and optimizer.
+/// Runs the scheduler and the optimizer.
 fn update<M: LearnerModel>(
     run: &FitRun<M>,
     profiler: &dyn Profiler,
@@ -134,7 +136,7 @@ fn update<M: LearnerModel>(
     told.end::<M, _>(|| learner.model());
 }
 
-/// Gradients added up over several batches.
+/// Gradients accumulated over several batches.
 struct Accumulation<M> {
     steps: Option<usize>,
     done: usize,
@@ -146,7 +148,7 @@ impl<M: LearnerModel> Accumulation<M> {
         Self { steps, done: 0, gradients: GradientsAccumulator::new() }
     }
 
-    /// The sum, if it is time for the optimizer.
+    /// Adds gradients. Returns their sum if accumulation is complete or this is the last batch.
     fn add(
         &mut self,
         steps: usize,
@@ -159,7 +161,8 @@ impl<M: LearnerModel> Accumulation<M> {
         if steps <= self.done || is_last { self.rest() } else { None }
     }
 
-    /// The sum of those that the optimizer has not had.
+    /// Returns the sum of the gradients that the optimizer has not used yet, or `None` if there are
+    /// none.
     fn rest(&mut self) -> Option<GradientsParams> {
         (std::mem::take(&mut self.done) > 0).then(|| self.gradients.grads())
     }

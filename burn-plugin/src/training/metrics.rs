@@ -1,4 +1,4 @@
-//! Tuples of metrics for a training, as burn takes them, registered as measured ones.
+//! Registers the metric tuples that burn accepts for a training as profiled metrics.
 
 use burn::train::metric::{Adaptor, Metric, Numeric};
 use burn::train::{InferenceStep, LearnerModel, TrainStep};
@@ -8,13 +8,13 @@ use crate::tuples::for_each_tuple;
 
 /// A tuple of one to six numeric metrics for a training.
 pub trait MetricTuple<M: LearnerModel> {
-    /// Registers all of them, measured, for training and validation.
+    /// Registers all metrics, measured, for training and validation.
     fn register(self, training: ProfiledTraining<M>) -> ProfiledTraining<M>;
 }
 
 /// A tuple of one to six text metrics for a training.
 pub trait TextMetricTuple<M: LearnerModel> {
-    /// Registers all of them, measured, for training and validation.
+    /// Registers all metrics, measured, for training and validation.
     fn register(self, training: ProfiledTraining<M>) -> ProfiledTraining<M>;
 }
 

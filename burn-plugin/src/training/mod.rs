@@ -32,12 +32,12 @@ use crate::session::begin_session;
 use crate::stop::StopSignal;
 use crate::strategy::{Loop, ProfiledStrategy};
 
-/// A [`SupervisedTraining`] with a profiler: the same settings, the same
-/// [`launch`](Self::launch), the same result.
+/// A [`SupervisedTraining`] with a profiler. Settings, [`launch`](Self::launch) and result are the
+/// same.
 #[must_use = "a training does nothing until it is launched"]
 pub struct ProfiledTraining<M: LearnerModel> {
     training: SupervisedTraining<M>,
-    /// The chosen profiler, or the error that `launch` returns.
+    /// The selected profiler, or the error that `launch` returns.
     profiler: Result<Arc<dyn Profiler>, Error>,
     strategy: Option<TrainingStrategy<M>>,
     gradient_checkpointing: bool,
@@ -49,9 +49,9 @@ pub struct ProfiledTraining<M: LearnerModel> {
 mlprof_core::debug_as_name!([M: LearnerModel] ProfiledTraining<M>);
 
 impl<M: LearnerModel> ProfiledTraining<M> {
-    /// Creates a training as [`SupervisedTraining::new`] does, without a profiler until
-    /// [`profiler`](Self::profiler) is called. All settings may come before that call, a training
-    /// strategy among them.
+    /// Creates a training as [`SupervisedTraining::new`] does. It has no profiler until
+    /// [`profiler`](Self::profiler) is called. All settings, including a training strategy, may
+    /// come before that call.
     ///
     /// ```no_run
     /// # use burn::train::{Learner, LearnerModel, TrainLoader, TrainingStrategy, ValidLoader};
@@ -92,36 +92,37 @@ impl<M: LearnerModel> ProfiledTraining<M> {
         }
     }
 
-    /// Profiles this training with another profiler than before: `"simple"`, `"advanced"`, a
-    /// profiler of your own, or none (`"none"`, `None`). All settings are kept. A profiler that
-    /// cannot be chosen is an error of [`launch`](Self::launch).
+    /// Replaces the profiler of this training with `"simple"`, `"advanced"` or a custom profiler.
+    /// `"none"` and `None` disable profiling. All settings are kept. [`launch`](Self::launch)
+    /// returns an error for an invalid profiler.
     pub fn profiler(mut self, profiler: impl IntoProfiler) -> Self {
         self.profiler = profiler.into_profiler();
         self
     }
 
-    /// Trains, and delivers the profiler's report at the end, however the training ends: after
-    /// its last epoch, early, interrupted, by an error of a data loader, or by a panic, which goes
-    /// on after the report. While it runs, the profiler is the
+    /// Trains the model and delivers the profiler's report at the end. The report is also delivered
+    /// if the training ends early, is interrupted, or fails with a data loader error. A panic
+    /// continues after the report. While the training runs, its profiler is the
     /// [active](mlprof_core::activate) one.
     ///
-    /// Ctrl-C does what [`on_interrupt`](Self::on_interrupt) says.
+    /// [`on_interrupt`](Self::on_interrupt) sets the effect of Ctrl-C.
     ///
-    /// Weights, metrics and checkpoints are those that burn's own loop gives.
+    /// Weights, metrics and checkpoints are identical to those of burn's own loop.
     ///
     /// # Errors
     ///
-    /// [`Error`] for a profiler that cannot be chosen, such as a name that is not one of
-    /// [`mlprof_core::PROFILER_NAMES`]. Nothing has run then.
+    /// Returns an [`Error`] for an invalid profiler, such as a name that is not in
+    /// [`mlprof_core::PROFILER_NAMES`]. The training has not started then.
     pub fn launch(self, learner: Learner<M>) -> Result<LearningResult<M>, Error> {
         let profiler = self.profiler?;
         let mut run = RunContext::from_environment();
         run.log_dir = self.log_dir;
         run.seed = self.seed;
-        // Outlives the session: a report must not be cut short by the signal that asked for it.
+        // The signal handler outlives the session, so that the requesting signal does not truncate
+        // the report.
         let stop = StopSignal::new(self.interrupt).with_interrupter(self.training.interrupter());
         let session = begin_session(profiler, Stage::Fit, &run, self.interrupt);
-        // The environment may have another one measure.
+        // The environment may have replaced the profiler.
         let profiler = session.profiler().clone();
         if !profiler.is_enabled() {
             let _following = stop.follow();
@@ -138,21 +139,22 @@ impl<M: LearnerModel> ProfiledTraining<M> {
         Ok(self.training.with_training_strategy(strategy).launch(learner))
     }
 
-    /// What the first Ctrl-C (or SIGTERM, or SIGHUP) does. By default it ends the process, as without
-    /// a profiler, after the report. With [`Interrupt::Return`] it ends the training after the
-    /// current batch, as an [`Interrupter`] would, with [`INTERRUPTED`](crate::INTERRUPTED) as its
-    /// reason, and the program goes on; a second one then ends the process at once. See
+    /// Sets the effect of the first Ctrl-C, SIGTERM or SIGHUP. By default it ends the process after
+    /// the report. With [`Interrupt::Return`] it ends the training after the current batch, as an
+    /// [`Interrupter`] would. The reason is then [`INTERRUPTED`](crate::INTERRUPTED), and the
+    /// program continues. A second signal ends the process immediately. See
     /// [`mlprof_core::interrupt`].
     pub fn on_interrupt(mut self, interrupt: Interrupt) -> Self {
         self.interrupt = interrupt;
         self
     }
 
-    /// Whether the process listens to `mlprof ps`, `mlprof top` and `mlprof record` from here on, to its end, as with
-    /// `MLPROF_LIVE=1` in its environment. `false`, the default, leaves that to the environment, and `MLPROF_LIVE=0`
-    /// forbids it. What is in the way is said on standard error, and the training goes on.
+    /// Accepts connections from `mlprof ps`, `mlprof top` and `mlprof record` until the process
+    /// ends, as `MLPROF_LIVE=1` does. With `false`, the default, the environment decides.
+    /// `MLPROF_LIVE=0` always disables it. If it cannot be enabled, the reason is printed to
+    /// standard error and the training continues.
     ///
-    /// *Cost*: some nanoseconds per action, and a lock that nobody else holds per step.
+    /// *Cost*: a few nanoseconds per action, and one uncontended lock per step.
     pub fn live(self, listens: bool) -> Self {
         if listens {
             mlprof_core::watcher::listen();
@@ -165,61 +167,64 @@ impl<M: LearnerModel> ProfiledTraining<M> {
         self
     }
 
-    /// Whether to measure, as `[EventProcessor].process_train` and `.process_valid`, all that the
-    /// metrics' thread does with each event: reading tensors, metrics, logs and the renderer.
+    /// Enables measuring of all work on the event thread as `[EventProcessor].process_train` and
+    /// `.process_valid`: reading tensors, metrics, logs and the renderer.
     ///
-    /// By default it is not: metrics that are registered after `.profiler(…)`, and the renderer, are
-    /// measured directly, at no cost worth mentioning. The whole can be seen only from one more
-    /// thread that hands each event on and waits.
+    /// This is disabled by default. Metrics registered after `.profiler(…)` and the renderer are
+    /// measured directly, at negligible cost. Measuring the total requires an additional thread,
+    /// which forwards each event and waits.
     ///
-    /// *Cost*: some context switches per batch, which no short step hides on a machine whose cores
-    /// are all busy. Their time is not in the loop's rows, but the run as a whole gets longer.
+    /// *Cost*: several context switches per batch. They are noticeable for short steps on a machine
+    /// with fully loaded cores. The time is not in the loop's rows, but the whole run takes longer.
     pub fn measure_event_thread(mut self, is_measured: bool) -> Self {
         self.measures_event_thread = is_measured;
         self
     }
 
-    /// Where reports go when the profiler has a file name but no directory of its own. burn keeps
-    /// the training's directory to itself, so it has to be said again.
+    /// Sets the directory for reports whose profiler has a file name but no directory. burn does
+    /// not expose the training's directory, so it must be set again here.
     pub fn log_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.log_dir = Some(directory.into());
         self
     }
 
-    /// What the program has seeded its random numbers with
-    /// ([`Device::seed`](burn::tensor::Device::seed), a loader's `shuffle`), for the record of the
-    /// [`NumericsProfiler`](mlprof_core::NumericsProfiler): burn cannot be asked. Seeds nothing.
+    /// Records the seed of the program's random numbers
+    /// ([`Device::seed`](burn::tensor::Device::seed), a loader's `shuffle`) for the
+    /// [`NumericsProfiler`](mlprof_core::NumericsProfiler). burn does not expose the seed. This
+    /// method does not set the seed.
     pub fn seeded_with(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// As [`SupervisedTraining::with_training_strategy`]. Loops on one device, on several and
-    /// distributed ones are measured in all their parts. A strategy of your own runs as it is,
-    /// with its loaders measured, and metrics and renderer on their own thread.
+    /// Sets the strategy as [`SupervisedTraining::with_training_strategy`] does. burn's loops on
+    /// one or several devices and its distributed loops are measured in all their parts. A custom
+    /// strategy runs unchanged; its loaders are measured, and so are metrics and renderer on the
+    /// event thread.
     pub fn with_training_strategy(mut self, strategy: TrainingStrategy<M>) -> Self {
         self.strategy = Some(strategy);
         self
     }
 
-    /// As [`SupervisedTraining::gradient_checkpointing`].
+    /// Enables gradient checkpointing as [`SupervisedTraining::gradient_checkpointing`] does.
     pub fn gradient_checkpointing(mut self) -> Self {
         self.gradient_checkpointing = true;
         self
     }
 
-    /// As [`SupervisedTraining::with_metric_logger`]. Its time is part of
-    /// `[EventProcessor].process_…` only as far as burn waits for it.
+    /// Sets the logger as [`SupervisedTraining::with_metric_logger`] does. The time of an
+    /// asynchronous logger is part of `[EventProcessor].process_…` only while burn waits for it.
     pub fn with_metric_logger<ML: MetricLogger + 'static>(self, logger: ML) -> Self {
         self.map(|training| training.with_metric_logger(logger))
     }
 
-    /// As [`SupervisedTraining::with_progress_logger`], measured as `[ProgressLogger].progress`.
+    /// Sets the logger as [`SupervisedTraining::with_progress_logger`] does, measured as
+    /// `[ProgressLogger].progress`.
     pub fn with_progress_logger<PL: TrainingProgressLogger + 'static>(self, logger: PL) -> Self {
         self.map(|training| training.with_progress_logger(ProfiledProgressLogger::new(logger)))
     }
 
-    /// As [`SupervisedTraining::with_checkpointing_strategy`].
+    /// Forwards to [`SupervisedTraining::with_checkpointing_strategy`].
     pub fn with_checkpointing_strategy<CS: CheckpointingStrategy + 'static>(
         self,
         strategy: CS,
@@ -227,22 +232,26 @@ impl<M: LearnerModel> ProfiledTraining<M> {
         self.map(|training| training.with_checkpointing_strategy(strategy))
     }
 
-    /// As [`SupervisedTraining::renderer`], measured by a [`ProfiledRenderer`].
+    /// Sets the renderer as [`SupervisedTraining::renderer`] does, wrapped in a
+    /// [`ProfiledRenderer`].
     pub fn renderer(self, renderer: Box<dyn MetricsRenderer>) -> Self {
         self.map(|training| training.renderer(Box::new(ProfiledRenderer::new(renderer))))
     }
 
-    /// As [`SupervisedTraining::metrics`], each measured as a [`ProfiledMetric`].
+    /// Registers metrics as [`SupervisedTraining::metrics`] does, each wrapped in a
+    /// [`ProfiledMetric`].
     pub fn metrics<Me: MetricTuple<M>>(self, metrics: Me) -> Self {
         metrics.register(self)
     }
 
-    /// As [`SupervisedTraining::metrics_text`], each measured as a [`ProfiledMetric`].
+    /// Registers metrics as [`SupervisedTraining::metrics_text`] does, each wrapped in a
+    /// [`ProfiledMetric`].
     pub fn metrics_text<Me: TextMetricTuple<M>>(self, metrics: Me) -> Self {
         metrics.register(self)
     }
 
-    /// As [`SupervisedTraining::metric_train`], measured as a [`ProfiledMetric`].
+    /// Registers a metric as [`SupervisedTraining::metric_train`] does, wrapped in a
+    /// [`ProfiledMetric`].
     pub fn metric_train<Me: Metric + 'static>(self, metric: Me) -> Self
     where
         <M as TrainStep>::Output: Adaptor<Me::Input>,
@@ -250,7 +259,8 @@ impl<M: LearnerModel> ProfiledTraining<M> {
         self.map(|training| training.metric_train(ProfiledMetric::new(metric)))
     }
 
-    /// As [`SupervisedTraining::metric_valid`], measured as a [`ProfiledMetric`].
+    /// Registers a metric as [`SupervisedTraining::metric_valid`] does, wrapped in a
+    /// [`ProfiledMetric`].
     pub fn metric_valid<Me: Metric + 'static>(self, metric: Me) -> Self
     where
         <M as InferenceStep>::Output: Adaptor<Me::Input>,
@@ -258,7 +268,8 @@ impl<M: LearnerModel> ProfiledTraining<M> {
         self.map(|training| training.metric_valid(ProfiledMetric::new(metric)))
     }
 
-    /// As [`SupervisedTraining::metric_train_numeric`], measured as a [`ProfiledMetric`].
+    /// Registers a metric as [`SupervisedTraining::metric_train_numeric`] does, wrapped in a
+    /// [`ProfiledMetric`].
     pub fn metric_train_numeric<Me: Metric + Numeric + 'static>(self, metric: Me) -> Self
     where
         <M as TrainStep>::Output: Adaptor<Me::Input>,
@@ -266,7 +277,8 @@ impl<M: LearnerModel> ProfiledTraining<M> {
         self.map(|training| training.metric_train_numeric(ProfiledMetric::new(metric)))
     }
 
-    /// As [`SupervisedTraining::metric_valid_numeric`], measured as a [`ProfiledMetric`].
+    /// Registers a metric as [`SupervisedTraining::metric_valid_numeric`] does, wrapped in a
+    /// [`ProfiledMetric`].
     pub fn metric_valid_numeric<Me: Metric + Numeric + 'static>(self, metric: Me) -> Self
     where
         <M as InferenceStep>::Output: Adaptor<Me::Input>,
@@ -274,36 +286,36 @@ impl<M: LearnerModel> ProfiledTraining<M> {
         self.map(|training| training.metric_valid_numeric(ProfiledMetric::new(metric)))
     }
 
-    /// As [`SupervisedTraining::grads_accumulation`].
+    /// Sets gradient accumulation as [`SupervisedTraining::grads_accumulation`] does.
     ///
     /// # Panics
     ///
-    /// If `accumulation` is zero.
+    /// Panics if `accumulation` is zero.
     pub fn grads_accumulation(self, accumulation: usize) -> Self {
         self.map(|training| training.grads_accumulation(accumulation))
     }
 
-    /// As [`SupervisedTraining::num_epochs`].
+    /// Sets the number of epochs as [`SupervisedTraining::num_epochs`] does.
     pub fn num_epochs(self, num_epochs: usize) -> Self {
         self.map(|training| training.num_epochs(num_epochs))
     }
 
-    /// As [`SupervisedTraining::checkpoint`].
+    /// Sets the checkpoint to resume from, as [`SupervisedTraining::checkpoint`] does.
     pub fn checkpoint(self, checkpoint: usize) -> Self {
         self.map(|training| training.checkpoint(checkpoint))
     }
 
-    /// As [`SupervisedTraining::interrupter`].
+    /// Returns the interrupter as [`SupervisedTraining::interrupter`] does.
     pub fn interrupter(&self) -> Interrupter {
         self.training.interrupter()
     }
 
-    /// As [`SupervisedTraining::with_interrupter`].
+    /// Sets the interrupter as [`SupervisedTraining::with_interrupter`] does.
     pub fn with_interrupter(self, interrupter: Interrupter) -> Self {
         self.map(|training| training.with_interrupter(interrupter))
     }
 
-    /// As [`SupervisedTraining::early_stopping`].
+    /// Enables early stopping as [`SupervisedTraining::early_stopping`] does.
     pub fn early_stopping<Strategy>(self, strategy: Strategy) -> Self
     where
         Strategy: EarlyStoppingStrategy + Clone + Send + Sync + 'static,
@@ -311,7 +323,7 @@ impl<M: LearnerModel> ProfiledTraining<M> {
         self.map(|training| training.early_stopping(strategy))
     }
 
-    /// As [`SupervisedTraining::with_application_logger`].
+    /// Forwards to [`SupervisedTraining::with_application_logger`].
     pub fn with_application_logger(
         self,
         logger: Option<Box<dyn ApplicationLoggerInstaller>>,
@@ -319,12 +331,12 @@ impl<M: LearnerModel> ProfiledTraining<M> {
         self.map(|training| training.with_application_logger(logger))
     }
 
-    /// As [`SupervisedTraining::with_default_checkpointers`].
+    /// Forwards to [`SupervisedTraining::with_default_checkpointers`].
     pub fn with_default_checkpointers(self) -> Self {
         self.map(SupervisedTraining::with_default_checkpointers)
     }
 
-    /// As [`SupervisedTraining::with_custom_checkpointers`].
+    /// Forwards to [`SupervisedTraining::with_custom_checkpointers`].
     pub fn with_custom_checkpointers<CM, CO, CL>(
         self,
         module_checkpointer: CM,
@@ -345,18 +357,18 @@ impl<M: LearnerModel> ProfiledTraining<M> {
         })
     }
 
-    /// As [`SupervisedTraining::summary`].
+    /// Forwards to [`SupervisedTraining::summary`].
     pub fn summary(self) -> Self {
         self.map(SupervisedTraining::summary)
     }
 
-    /// As [`SupervisedTraining::label`].
+    /// Forwards to [`SupervisedTraining::label`].
     pub fn label(self, label: &str) -> Self {
         self.map(|training| training.label(label))
     }
 }
 
-/// The settings that were kept back, given to burn's own loop.
+/// Applies the stored settings to burn's own training.
 fn with_settings<M: LearnerModel>(
     mut training: SupervisedTraining<M>,
     strategy: Option<TrainingStrategy<M>>,

@@ -7,26 +7,27 @@ use super::ProfiledTraining;
 
 /// Adds [`profiler`](Self::profiler) to burn's [`SupervisedTraining`].
 pub trait ProfileTrainingExt<M: LearnerModel>: Sized + sealed::Training {
-    /// Profiles this training: with `"simple"`, `"advanced"`, a profiler of your own, or not at
-    /// all (`"none"`, `None`).
+    /// Profiles this training with `"simple"`, `"advanced"` or a custom profiler. `"none"` and
+    /// `None` disable profiling.
     ///
-    /// **A training strategy must be set after this call**
-    /// ([`with_training_strategy`](ProfiledTraining::with_training_strategy)). burn's type keeps a
-    /// strategy in a private field that only its `launch` reads, so one that was set before cannot
-    /// be seen and does not run: burn's loop on the model's device runs instead. The report's
-    /// header names the loop that ran. Two other ways keep a strategy wherever it is set: a
-    /// training that begins as [`ProfiledTraining::new`], and
+    /// **Set a training strategy after this call**
+    /// ([`with_training_strategy`](ProfiledTraining::with_training_strategy)). burn keeps the
+    /// strategy in a private field that only its `launch` reads. A strategy that was set before is
+    /// therefore invisible and does not run. Instead, burn's loop runs on the model's device. The
+    /// report's header names the loop that ran.
+    ///
+    /// Two alternatives keep a strategy regardless of the order: [`ProfiledTraining::new`] and
     /// [`strategy.profiler("simple")?`][strategy]. The latter also keeps burn's type, for a
     /// function that returns a [`SupervisedTraining`].
     ///
-    /// All other settings may come before or after this call. Metrics and renderers that come
-    /// after have rows of their own.
+    /// All other settings may come before or after this call. Metrics and renderers that are set
+    /// after it have rows of their own.
     ///
     /// [strategy]: crate::ProfileStrategyExt::profiler
     ///
-    /// Without a profiler, burn's own loop runs, untouched, with all settings.
+    /// Without a profiler, burn's own loop runs unchanged with all settings.
     ///
-    /// A profiler that cannot be chosen is an error of [`launch`](ProfiledTraining::launch).
+    /// [`launch`](ProfiledTraining::launch) returns an error for an invalid profiler.
     fn profiler(self, profiler: impl IntoProfiler) -> ProfiledTraining<M>;
 }
 
@@ -36,7 +37,7 @@ impl<M: LearnerModel> ProfileTrainingExt<M> for SupervisedTraining<M> {
     }
 }
 
-/// Keeps other crates from implementing the extension trait.
+/// Prevents other crates from implementing the extension trait.
 mod sealed {
     use burn::train::{LearnerModel, SupervisedTraining};
 

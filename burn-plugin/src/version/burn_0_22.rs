@@ -1,4 +1,4 @@
-//! burn 0.22. A split's events surround its epoch and carry its number of items.
+//! Definitions for burn 0.22. A split's events surround its epoch and carry its number of items.
 
 use std::sync::Arc;
 
@@ -7,26 +7,26 @@ use burn::data::dataloader::{DataLoader, Progress};
 use burn::train::AgentEvaluationEvent;
 use burn::train::{LearnerEvent, TrainingItem};
 
-/// Whether a split begins when its iterator has been made. Otherwise it begins before its epoch.
+/// `true` if a split begins after its iterator was created, `false` if it begins before its epoch.
 pub(crate) const SPLIT_BEGINS_WITH_ITERATOR: bool = false;
 
-/// Whether the loop waits for the metrics' thread before and after the event that ends a split.
+/// `true` if the loop waits for the event thread before and after the event that ends a split.
 pub(crate) const FLUSHES_AT_SPLIT_END: bool = false;
 
-/// Whether an epoch ends with its event when the loop was stopped in its validation.
+/// `true` if an epoch that was stopped during validation still sends its end event.
 pub(crate) const ENDS_STOPPED_EPOCH: bool = true;
 
-/// Whether a loop checks for a stop before it fetches a batch, not only after one.
+/// `true` if a loop also checks for a stop request before it fetches a batch, not only after it.
 pub(crate) const CHECKS_STOP_BEFORE_FETCH: bool = false;
 
-/// Whether gradients that are left over when the data ends are applied after the loop. Otherwise
-/// the batch that completes the loader's progress applies them.
+/// `true` if gradients left over at the end of the data are applied after the loop. Otherwise, they
+/// are applied by the batch that completes the loader's progress.
 pub(crate) const LAST_WINDOW_FOLLOWS_LOOP: bool = false;
 
-/// Whether the main worker of a distributed training ends each epoch for all workers.
+/// `true` if the main worker of a distributed training ends each epoch for all workers.
 pub(crate) const MAIN_WORKER_ENDS_EPOCH: bool = false;
 
-/// Whether a step on several devices reports the progress of loaders that have ended, too.
+/// `true` if a step on several devices also reports the progress of exhausted loaders.
 pub(crate) const COUNTS_ENDED_LOADERS: bool = false;
 
 /// Returns the event that begins a split.
@@ -39,18 +39,19 @@ pub(crate) fn end_split<T>(epoch: usize, _progress: Progress) -> LearnerEvent<T>
     LearnerEvent::EndSplit(epoch)
 }
 
-/// Returns the event that ends the evaluation of an agent. It carries no progress.
+/// Returns the event that ends an agent's evaluation. It carries no progress.
 #[cfg(feature = "rl")]
 pub(crate) fn end_evaluation<T>(_done: usize, _all: usize) -> AgentEvaluationEvent<T> {
     AgentEvaluationEvent::End
 }
 
-/// Returns whether the batch just fetched applies the gradients that are left over.
+/// Returns `true` if the batch just fetched applies the gradients that are left over.
 pub(crate) fn is_last_batch(progress: &Progress) -> bool {
     progress.is_completed()
 }
 
-/// Sets an unknown total to the number of items seen, if those are all. burn 0.22 knows all totals.
+/// Sets an unknown total to the number of items seen, if all were seen. burn 0.22 always knows the
+/// total.
 pub(crate) fn resolve_total(_progress: &mut Progress, _is_complete: impl FnOnce() -> bool) {}
 
 /// Returns the sum of the progress of several loaders.
@@ -63,20 +64,20 @@ pub(crate) fn aggregate(parts: impl IntoIterator<Item = Progress>) -> Progress {
     })
 }
 
-/// Returns how far a batch of one worker advances the iteration of all `workers`.
+/// Returns by how much a batch of one worker advances the iteration count of all `workers`.
 pub(crate) fn iterations_per_batch(workers: usize) -> usize {
     workers
 }
 
-/// The progress that the workers of a distributed training report together: each one's, times their
-/// number.
+/// Combined progress of the workers of a distributed training: each worker's progress times the
+/// number of workers.
 pub(crate) struct WorkersProgress {
     total: usize,
     workers: usize,
 }
 
 impl WorkersProgress {
-    /// Takes the loader of all and the loaders of the workers.
+    /// Creates the progress from the loader of the whole data and the loaders of the workers.
     pub(crate) fn new<O>(all: &dyn DataLoader<O>, parts: &[Arc<dyn DataLoader<O>>]) -> Self {
         Self { total: all.num_items(), workers: parts.len() }
     }
@@ -86,23 +87,22 @@ impl WorkersProgress {
         self.sum()
     }
 
-    /// Replaces the progress of a worker's item by that of all workers.
+    /// Replaces the progress of a worker's item with the progress of all workers.
     pub(crate) fn add<T>(&mut self, _worker: usize, item: &mut TrainingItem<T>) {
         item.progress.items_processed *= self.workers;
         item.progress.items_total *= self.workers;
     }
 
-    /// Takes a worker's progress at the end of an epoch.
+    /// Records a worker's progress at the end of an epoch.
     pub(crate) fn end(&mut self, _worker: usize, _progress: Progress) {}
 
-    /// Returns the progress of all workers. The event that ends a split has no use for it.
+    /// Returns the progress of all workers, which the event that ends a split does not use here.
     pub(crate) fn sum(&self) -> Progress {
         Progress::new(0, self.total, Some("items".to_owned()))
     }
 }
 
-/// The methods by which a logger of training progress learns of splits, for the macro
-/// that is named.
+/// Expands the macro `$name` with the methods by which a training progress logger receives splits.
 macro_rules! training_splits {
     ($($hand_on:tt)+) => {
         $($hand_on)+! {
@@ -113,8 +113,8 @@ macro_rules! training_splits {
     };
 }
 
-/// The methods by which a logger of evaluation progress learns of test sets, for the
-/// macro that is named.
+/// Expands the macro `$name` with the methods by which an evaluation progress logger receives test
+/// sets.
 macro_rules! evaluation_splits {
     ($($hand_on:tt)+) => {
         $($hand_on)+! {

@@ -1,4 +1,4 @@
-//! burn 0.23. A split's events come from within its epoch and carry its progress.
+//! Definitions for burn 0.23. A split's events are sent within its epoch and carry its progress.
 
 use std::sync::Arc;
 
@@ -7,26 +7,26 @@ use burn::data::dataloader::{DataLoader, Progress};
 use burn::train::AgentEvaluationEvent;
 use burn::train::{LearnerEvent, TrainingItem};
 
-/// Whether a split begins when its iterator has been made. Otherwise it begins before its epoch.
+/// `true` if a split begins after its iterator was created, `false` if it begins before its epoch.
 pub(crate) const SPLIT_BEGINS_WITH_ITERATOR: bool = true;
 
-/// Whether the loop waits for the metrics' thread before and after the event that ends a split.
+/// `true` if the loop waits for the event thread before and after the event that ends a split.
 pub(crate) const FLUSHES_AT_SPLIT_END: bool = true;
 
-/// Whether an epoch ends with its event when the loop was stopped in its validation.
+/// `true` if an epoch that was stopped during validation still sends its end event.
 pub(crate) const ENDS_STOPPED_EPOCH: bool = false;
 
-/// Whether a loop checks for a stop before it fetches a batch, not only after one.
+/// `true` if a loop also checks for a stop request before it fetches a batch, not only after it.
 pub(crate) const CHECKS_STOP_BEFORE_FETCH: bool = true;
 
-/// Whether gradients that are left over when the data ends are applied after the loop. Otherwise
-/// the batch that completes the loader's progress applies them.
+/// `true` if gradients left over at the end of the data are applied after the loop. Otherwise, they
+/// are applied by the batch that completes the loader's progress.
 pub(crate) const LAST_WINDOW_FOLLOWS_LOOP: bool = true;
 
-/// Whether the main worker of a distributed training ends each epoch for all workers.
+/// `true` if the main worker of a distributed training ends each epoch for all workers.
 pub(crate) const MAIN_WORKER_ENDS_EPOCH: bool = true;
 
-/// Whether a step on several devices reports the progress of loaders that have ended, too.
+/// `true` if a step on several devices also reports the progress of exhausted loaders.
 pub(crate) const COUNTS_ENDED_LOADERS: bool = true;
 
 /// Returns the event that begins a split.
@@ -39,19 +39,19 @@ pub(crate) fn end_split<T>(epoch: usize, progress: Progress) -> LearnerEvent<T> 
     LearnerEvent::EndSplit { epoch, progress }
 }
 
-/// Returns the event that ends the evaluation of an agent after `done` of `all` episodes.
+/// Returns the event that ends an agent's evaluation after `done` of `all` episodes.
 #[cfg(feature = "rl")]
 pub(crate) fn end_evaluation<T>(done: usize, all: usize) -> AgentEvaluationEvent<T> {
     AgentEvaluationEvent::End { progress: Progress::new(done, all, Some("episodes".to_owned())) }
 }
 
-/// Returns whether the batch just fetched applies the gradients that are left over. None does:
+/// Returns `false`. Gradients that are left over are applied after the loop: see
 /// [`LAST_WINDOW_FOLLOWS_LOOP`].
 pub(crate) fn is_last_batch(_progress: &Progress) -> bool {
     false
 }
 
-/// Sets an unknown total to the number of items seen, if those are all.
+/// Sets an unknown total to the number of items seen, if all were seen.
 pub(crate) fn resolve_total(progress: &mut Progress, is_complete: impl FnOnce() -> bool) {
     if is_complete() {
         progress.resolve_total();
@@ -63,12 +63,12 @@ pub(crate) fn aggregate(parts: impl IntoIterator<Item = Progress>) -> Progress {
     Progress::aggregate(parts)
 }
 
-/// Returns how far a batch of one worker advances the iteration that this worker logs.
+/// Returns by how much a batch of one worker advances the iteration that this worker logs.
 pub(crate) fn iterations_per_batch(_workers: usize) -> usize {
     1
 }
 
-/// The progress that the workers of a distributed training report together: the sum of all.
+/// Combined progress of the workers of a distributed training: the sum over all workers.
 pub(crate) struct WorkersProgress {
     totals: Vec<Option<usize>>,
     parts: Vec<Progress>,
@@ -76,7 +76,7 @@ pub(crate) struct WorkersProgress {
 }
 
 impl WorkersProgress {
-    /// Takes the loader of all and the loaders of the workers.
+    /// Creates the progress from the loader of the whole data and the loaders of the workers.
     pub(crate) fn new<O>(_all: &dyn DataLoader<O>, parts: &[Arc<dyn DataLoader<O>>]) -> Self {
         let totals = parts.iter().map(|part| part.expected_num_items()).collect();
         Self { totals, parts: Vec::new(), iteration: 0 }
@@ -90,7 +90,7 @@ impl WorkersProgress {
         self.sum()
     }
 
-    /// Replaces the progress and the iteration of a worker's item by those of all workers.
+    /// Replaces the progress and the iteration of a worker's item with those of all workers.
     pub(crate) fn add<T>(&mut self, worker: usize, item: &mut TrainingItem<T>) {
         self.parts[worker] = item.progress.clone();
         self.iteration += 1;
@@ -98,7 +98,7 @@ impl WorkersProgress {
         item.iteration = Some(self.iteration);
     }
 
-    /// Takes a worker's progress at the end of an epoch.
+    /// Records a worker's progress at the end of an epoch.
     pub(crate) fn end(&mut self, worker: usize, progress: Progress) {
         self.parts[worker] = progress;
     }
@@ -109,8 +109,7 @@ impl WorkersProgress {
     }
 }
 
-/// The methods by which a logger of training progress learns of splits, for the macro
-/// that is named.
+/// Expands the macro `$name` with the methods by which a training progress logger receives splits.
 macro_rules! training_splits {
     ($($hand_on:tt)+) => {
         $($hand_on)+! {
@@ -121,8 +120,8 @@ macro_rules! training_splits {
     };
 }
 
-/// The methods by which a logger of evaluation progress learns of test sets, for the
-/// macro that is named.
+/// Expands the macro `$name` with the methods by which an evaluation progress logger receives test
+/// sets.
 macro_rules! evaluation_splits {
     ($($hand_on:tt)+) => {
         $($hand_on)+! {

@@ -1,10 +1,10 @@
-//! A progress logger that writes down what burn sends it, in the words of either version of burn.
+//! A progress logger that records burn's events in the notation of either burn version.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
 
-/// What burn sent, a line per call. Clones share the lines.
+/// The recorded events, one line per call. Clones share the lines.
 #[derive(Clone, Default)]
 pub struct EventLog(Arc<Mutex<Vec<String>>>);
 
@@ -18,7 +18,7 @@ impl EventLog {
     }
 }
 
-/// The methods for splits, under the names that training and evaluation have for them.
+/// The split methods, under the names used for training and evaluation.
 #[cfg(not(burn_0_23))]
 macro_rules! splits {
     ($start:ident, $update:ident, $end:ident) => {
@@ -36,7 +36,7 @@ macro_rules! splits {
     };
 }
 
-/// The methods for splits, under the names that training and evaluation have for them.
+/// The split methods, under the names used for training and evaluation.
 #[cfg(burn_0_23)]
 macro_rules! splits {
     ($start:ident, $update:ident, $end:ident) => {

@@ -1,4 +1,4 @@
-//! A model that can be trained by burn's distributed loop on the processor.
+//! A model that burn's distributed loop can train on the CPU.
 
 use std::any::type_name;
 use std::fmt::{self, Display};
@@ -11,12 +11,12 @@ use burn::train::{InferenceStep, Learner, RegressionOutput, TrainOutput, TrainSt
 
 use super::{Batch, Mlp};
 
-/// The model, whose parameters stay local: burn's backend for the processor has no collective
-/// operations, and refuses parameters that take part in them. Each worker learns by itself.
+/// A model whose parameters stay local. burn's CPU backend has no collective operations and rejects
+/// parameters that take part in them. Each worker therefore learns independently.
 #[derive(Debug, Clone)]
 pub struct Local(pub Mlp);
 
-/// The same learner every time.
+/// Returns the same learner in every call.
 pub fn learner(learning_rate: f64) -> Learner<Local> {
     let device = Device::flex().autodiff();
     device.seed(7);

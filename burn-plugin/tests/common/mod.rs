@@ -1,4 +1,4 @@
-//! A small model on made-up data, and a profiler that counts.
+//! A small model on synthetic data, and a profiler that counts calls.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -25,8 +25,8 @@ use burn::train::{
 use mlprof_burn::ProfileBackwardExt;
 use mlprof_core::{Action, NeverStarted, Observation, Profiler, RunContext, Stage};
 
-/// Tests of one program share the active profiler, burn's random numbers and the signals: one at a
-/// time.
+/// Serialises tests of one program, because they share the active profiler, burn's random numbers
+/// and the signals.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,16 +34,17 @@ pub fn alone() -> MutexGuard<'static, ()> {
     alone
 }
 
-/// Ctrl-C.
+/// Raises SIGINT, as Ctrl-C does.
 pub fn interrupt() -> Result<(), DatasetError> {
     signal_hook::low_level::raise(signal_hook::consts::SIGINT).map_err(DatasetError::new)
 }
 
-/// A test that runs in the background of a shell inherits an ignored SIGINT, which a watch would
-/// rightly leave ignored.
+/// Enables SIGINT. A test in the background of a shell inherits an ignored SIGINT, and the signal
+/// handler correctly keeps it ignored.
 fn receive_interrupts() {
     #[cfg(unix)]
-    // SAFETY: sets the disposition of one signal; tests that use it run one at a time.
+    // SAFETY: `SIG_DFL` and the restored value are valid dispositions for `SIGINT`. Tests that
+    // change the disposition run one at a time.
     unsafe {
         let old = libc::signal(libc::SIGINT, libc::SIG_DFL);
         if old != libc::SIG_IGN {
@@ -52,7 +53,7 @@ fn receive_interrupts() {
     }
 }
 
-/// Counts starts, and insists on brackets that match on every thread.
+/// Counts starts, and checks that starts and stops are properly nested on every thread.
 #[derive(Default)]
 pub struct Recorder(Mutex<Recorded>);
 
@@ -87,7 +88,7 @@ impl Recorder {
         self.recorded().calls.clone()
     }
 
-    /// On how many threads an action ran.
+    /// Returns the number of threads on which an action ran.
     pub fn threads(&self, name: &str) -> usize {
         self.recorded().threads.get(name).map_or(0, Vec::len)
     }
@@ -97,7 +98,7 @@ impl Recorder {
         recorded.threads[one].iter().any(|thread| recorded.threads[other].contains(thread))
     }
 
-    /// What was open around an action when it last started.
+    /// Returns the enclosing action at the latest start of an action.
     pub fn parent(&self, name: &str) -> Option<&'static str> {
         self.recorded().parents.get(name).copied().flatten()
     }
@@ -122,12 +123,13 @@ impl Recorder {
         self.recorded().stages.clone()
     }
 
-    /// All that was started was stopped, innermost first.
+    /// Asserts that every started action was stopped, innermost first.
     pub fn assert_balanced(&self) {
         self.assert_balanced_but_for(&[]);
     }
 
-    /// The same, where threads that nobody waits for may still be in one of `unfinished`.
+    /// Asserts the same as [`assert_balanced`](Self::assert_balanced), but ignores actions in
+    /// `unfinished`. Detached threads may still be inside them.
     pub fn assert_balanced_but_for(&self, unfinished: &[&str]) {
         let recorded = self.recorded();
         assert!(recorded.crossed.is_empty(), "stopped out of order: {:?}", recorded.crossed);
@@ -185,7 +187,7 @@ impl Profiler for Recorder {
 
 pub type Item = ([f32; 4], f32);
 
-/// Made-up items; those in `panics` make a training step panic.
+/// Returns synthetic items. Those in `panics` make a training step panic.
 pub fn items(number: usize) -> Vec<Item> {
     let value = |index: usize| ((index * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
     let item = |index: usize| {
@@ -204,7 +206,7 @@ pub struct Batch {
     pub y: Tensor<2>,
 }
 
-/// Remembers the devices that it was asked for.
+/// A batcher that records the devices passed to it.
 #[derive(Clone, Default)]
 pub struct Items {
     pub devices: Arc<Mutex<Vec<Device>>>,
@@ -243,7 +245,7 @@ impl Mlp {
         RegressionOutput::new(loss, output, batch.y)
     }
 
-    /// Every weight, to the bit.
+    /// Returns the bits of every weight.
     pub fn weights(&self) -> Vec<u32> {
         let tensors = [
             self.input.weight.val().flatten::<1>(0, 1),
@@ -281,7 +283,7 @@ pub fn loader(items: Vec<Item>) -> Arc<dyn DataLoader<Batch>> {
     DataLoaderBuilder::new(Items::default()).batch_size(16).build(InMemDataset::new(items))
 }
 
-/// Calls back before the item `at`, which may be an error.
+/// A loader that calls a hook before item `at`. The hook may return an error.
 pub struct Hooked<F> {
     pub items: Vec<Item>,
     pub at: usize,
@@ -309,7 +311,7 @@ pub fn hooked_loader(
     DataLoaderBuilder::new(Items::default()).batch_size(16).build(dataset)
 }
 
-/// 100 items in 7 batches to train, 32 in 2 to validate.
+/// Returns a training with 100 items in 7 training batches and 32 items in 2 validation batches.
 pub fn training(directory: &std::path::Path) -> SupervisedTraining<Mlp> {
     training_on(directory, loader(items(100)))
 }
@@ -323,7 +325,7 @@ pub fn training_on(
         .with_application_logger(None)
 }
 
-/// The same learner every time.
+/// Returns the same learner in every call.
 pub fn learner(learning_rate: f64) -> Learner<Mlp> {
     learner_on(&Device::flex().autodiff(), learning_rate)
 }

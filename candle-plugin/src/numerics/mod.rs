@@ -1,4 +1,4 @@
-//! Tensors whose numbers a profiler may look at: what layers return, losses, gradients and parameters.
+//! Tensors that a profiler can read: layer outputs, losses, gradients and parameters.
 
 mod reduction;
 
@@ -14,7 +14,7 @@ use mlprof_core::{Action, Interest};
 
 use crate::named_vars::NamedVars;
 
-/// A tensor of candle.
+/// A reference to a candle tensor.
 struct Numbers<'tensor> {
     tensor: &'tensor Tensor,
     change: Change<'tensor, Tensor>,
@@ -25,7 +25,8 @@ impl<'tensor> Numbers<'tensor> {
         Self { tensor, change: Change::None }
     }
 
-    /// As its device is to reduce it. A difference of 16-bit numbers has 32 bits.
+    /// Returns the flat tensor that the device reduces. The difference of 16-bit values is computed
+    /// in 32 bits.
     fn flat(&self) -> Result<Tensor> {
         let flat = self.tensor.detach().flatten_all()?;
         self.change
@@ -76,7 +77,8 @@ impl TensorNumbers for Numbers<'_> {
     }
 }
 
-/// A tensor that is made once a profiler looks at it, which is its own work and none of the program's: no op of it is counted.
+/// A tensor that is created only when a profiler reads it. Its ops belong to the profiler and are
+/// not counted as ops of the program.
 struct Made<F> {
     make: F,
     made: OnceCell<Option<Tensor>>,
@@ -106,7 +108,7 @@ impl<F: Fn() -> Result<Tensor>> TensorNumbers for Made<F> {
     }
 }
 
-/// The tensor's numbers, if they lie next to each other.
+/// Returns the tensor's numbers as a slice if they are contiguous.
 fn piece<'numbers, T>(numbers: &'numbers [T], layout: &Layout) -> Option<&'numbers [T]> {
     let (start, end) = layout.contiguous_offsets()?;
     numbers.get(start..end)
@@ -137,7 +139,7 @@ fn is_wanted() -> bool {
     hook::interest().contains(Interest::NUMERICS)
 }
 
-/// What a layer has returned. *Cost* if nobody wants to know: one relaxed load.
+/// Reports a layer's output. *Cost* if no profiler observes numbers: one relaxed load.
 #[inline]
 pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Result<Tensor>) {
     if is_wanted()
@@ -148,9 +150,10 @@ pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Result<Tensor>
     }
 }
 
-/// Tells the profiler of numbers which tensors a step learns from, each by a name of its own, such as `images`: at the beginning of a
-/// training step, before the first module. Its record then has their hashes, by which `mlprof compare-numerics` knows whether two runs
-/// saw the same batches. Without it what the first module is given stands for the batch, and of labels nothing is known.
+/// Records a tensor of the current batch under a name such as `images`. Call it at the beginning of
+/// a training step, before the first module. The step's record then contains the tensor's hash, by
+/// which `mlprof compare-numerics` detects whether two runs saw the same batches. Without this
+/// call, the input of the first module represents the batch, and labels are unknown.
 ///
 /// ```
 /// # use candle_core::{Device, Tensor};
@@ -160,7 +163,8 @@ pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Result<Tensor>
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 ///
-/// *Cost* if nobody wants to know: one relaxed load; else as for any other tensor, and a hash in recorded steps.
+/// *Cost*: one relaxed load if no profiler observes numbers. Otherwise the cost of any other
+/// observed tensor, and of a hash in recorded steps.
 #[inline]
 pub fn record_batch(name: &str, tensor: &Tensor) {
     if is_wanted() {
@@ -168,8 +172,8 @@ pub fn record_batch(name: &str, tensor: &Tensor) {
     }
 }
 
-/// What a layer has returned that is no tensor; `make` makes one of it, if somebody looks at it. *Cost* if nobody wants to know: one
-/// relaxed load.
+/// Reports a layer output that is not a tensor. `make` converts it to a tensor if a profiler reads
+/// it. *Cost* if no profiler observes numbers: one relaxed load.
 #[inline]
 pub(crate) fn tell_made_output(layer: Action, input: &Tensor, make: impl Fn() -> Result<Tensor>) {
     if is_wanted() {
@@ -180,7 +184,7 @@ pub(crate) fn tell_made_output(layer: Action, input: &Tensor, make: impl Fn() ->
     }
 }
 
-/// The loss that `backward` begins with.
+/// Reports the loss on which `backward` is called.
 #[inline]
 pub(crate) fn tell_loss(loss: &Tensor) {
     if is_wanted() {
@@ -192,12 +196,13 @@ fn tell(role: TensorRole, name: &str, tensor: &Tensor, input: Option<&dyn Tensor
     hook::tensor(&ObservedTensor { role, name, tensor: &Numbers::of(tensor), input });
 }
 
-/// Of a parameter around a step, or its gradient.
+/// Reports a parameter before or after an optimizer step, or its gradient.
 fn tell_changing(role: TensorRole, name: &str, tensor: &Tensor, change: Change<'_, Tensor>) {
     hook::tensor(&ObservedTensor { role, name, tensor: &Numbers { tensor, change }, input: None });
 }
 
-/// Tells of gradients and parameters before a step of an optimizer; `None` if nobody wants their numbers.
+/// Reports gradients and parameters before an optimizer step. Returns `None` if no profiler
+/// observes numbers.
 pub(crate) fn begin_step(
     vars: &NamedVars,
     gradients: &GradStore,
@@ -208,7 +213,7 @@ pub(crate) fn begin_step(
     })
 }
 
-/// The variables, by the names that their map has for them.
+/// Returns the variables with their names from the map.
 fn named(vars: &NamedVars) -> Vec<(String, Tensor)> {
     let named = vars.iter().enumerate().map(|(place, (var, name))| {
         let name = name.map_or_else(|| format!("parameter {place}"), str::to_owned);

@@ -1,4 +1,5 @@
-//! What a device makes of a tensor that the host cannot read: begun where the tensor is told of, read when the step has ended.
+//! Reduces tensors on devices whose memory the host cannot read. The reduction starts when the
+//! tensor is reported, and its result is read after the step has ended.
 
 use candle_core::{DType, Device, DeviceLocation, Result, Tensor};
 use mlprof_core::hook::{
@@ -8,7 +9,8 @@ use mlprof_core::report::numerics::sample_every;
 
 static REDUCTIONS: DeviceReductions<DeviceNumbers> = DeviceReductions::new();
 
-/// Has the device of the flat tensor that `flat` returns reduce it; `None` if it refuses. What is launched is no op of the program's.
+/// Starts a reduction of the flat tensor that `flat` returns, on that tensor's device. Returns
+/// `None` if the device refuses. The launched ops do not count as ops of the program.
 pub(super) fn begin(
     reduction: Reduction,
     flat: impl FnOnce() -> Result<Tensor>,
@@ -20,18 +22,18 @@ pub(super) fn begin(
     REDUCTIONS.begin(|| hook::unseen(reduce).ok())
 }
 
-/// A few numbers on the device, as [`DeviceReduction`] says.
+/// Results of a reduction in device memory, in the layout of [`DeviceReduction`].
 struct DeviceNumbers {
-    /// None where only what is not finite is counted.
+    /// Floating-point results. `None` if only non-finite values are counted.
     floats: Option<Tensor>,
     counts: Tensor,
 }
 
-/// How many numbers come before the sample.
+/// Number of floating-point results before the sample.
 const FLOATS: usize = 9;
 
 impl DeviceNumbers {
-    /// How many are NaN, and how many infinite.
+    /// Counts NaN and infinite values.
     fn not_finite(tensor: &Tensor) -> Result<Self> {
         let counts = match tensor.elem_count() {
             0 => Tensor::zeros(2, DType::U32, tensor.device())?,
@@ -54,7 +56,8 @@ impl DeviceNumbers {
             DType::F64 => (f64::MAX, f64::MIN_POSITIVE),
             _ => (f32::MAX.into(), f32::MIN_POSITIVE.into()),
         };
-        // Of 16 bits: as wide ones they are subnormal no more.
+        // The limit depends on the original type, because 16-bit subnormals are normal numbers
+        // after widening.
         let least_normal = match tensor.dtype() {
             DType::F16 => LEAST_NORMAL_F16,
             DType::BF16 | DType::F32 => f32::MIN_POSITIVE.into(),
@@ -64,7 +67,8 @@ impl DeviceNumbers {
         let tensor = wide(tensor)?;
         let filled = |number: f64| tensor.ones_like()?.affine(0.0, number);
         let (nan, infinite) = (nan(&tensor)?, infinite(&tensor)?);
-        // Not `maximum`, which is compiled for 16 types in each crate that calls it.
+        // `maximum` is avoided, because it would be compiled for 16 element types in each crate
+        // that calls it.
         let is_not_finite = nan.broadcast_maximum(&infinite)?;
         let or = |number: f64| is_not_finite.where_cond(&filled(number)?, &tensor);
         let finite = or(0.0)?;
@@ -74,7 +78,8 @@ impl DeviceNumbers {
         let scale = at_least(&magnitude.max(0)?, least)?;
         let scaled = finite.broadcast_div(&scale)?;
         let others = is_not_finite.to_dtype(kind)?.sum_all()?;
-        // So many numbers are finite; of none the mean is 0.
+        // This is the number of finite values, at least 1. The mean of zero finite values is
+        // therefore 0.
         let finite_count = at_least(&others.affine(-1.0, count as f64)?, 1.0)?;
         let mean = scaled.sum_all()?.div(&finite_count)?;
         let deviation = scaled.broadcast_sub(&mean)?;
@@ -102,32 +107,33 @@ impl DeviceNumbers {
     }
 }
 
-/// The type that a tensor's numbers are reduced in: not all that there are can be compared.
+/// Returns the element type used for the reduction, because candle cannot compare values of all
+/// types.
 fn computed_with(tensor: &Tensor) -> DType {
     if tensor.dtype() == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
-/// Returns the tensor in the type that it is computed with.
+/// Returns the tensor in the element type used for the reduction.
 pub(super) fn wide(tensor: &Tensor) -> Result<Tensor> {
     tensor.to_dtype(computed_with(tensor))
 }
 
-/// Where numbers are NaN.
+/// Returns a mask of the NaN values.
 fn nan(tensor: &Tensor) -> Result<Tensor> {
     tensor.ne(tensor)
 }
 
-/// Where they are infinite.
+/// Returns a mask of the infinite values.
 fn infinite(tensor: &Tensor) -> Result<Tensor> {
     tensor.abs()?.eq(f64::INFINITY)
 }
 
-/// Returns the numbers, with `least` for smaller ones.
+/// Returns the values, with smaller ones replaced by `least`.
 fn at_least(tensor: &Tensor, least: f64) -> Result<Tensor> {
     tensor.broadcast_maximum(&tensor.ones_like()?.affine(0.0, least)?)
 }
 
-/// In how many places a mask is set.
+/// Counts the set elements of a mask.
 fn number(mask: &Tensor) -> Result<Tensor> {
     mask.to_dtype(DType::U32)?.sum_all()
 }
@@ -139,7 +145,7 @@ impl DeviceReduction for DeviceNumbers {
         self.counts.device().location()
     }
 
-    /// Two transfers for each type of the tensors on a device.
+    /// Reads all results with two transfers per element type and device.
     fn read(all: &[&Self]) -> Option<Vec<(Vec<f64>, Vec<u64>)>> {
         let floats: Vec<_> = all.iter().filter_map(|it| it.floats.as_ref()).collect();
         let counts: Vec<_> = all.iter().map(|it| &it.counts).collect();
@@ -156,9 +162,9 @@ impl DeviceReduction for DeviceNumbers {
     }
 }
 
-/// The numbers of several flat tensors.
+/// Copies the numbers of several flat tensors to the host.
 fn on_host<T: candle_core::WithDType>(tensors: &[&Tensor], dtype: DType) -> Result<Vec<Vec<T>>> {
-    // What is put together must be of one type, and not every device has all of them.
+    // Concatenated tensors must have one type, and not every device supports all conversions.
     let mut read = vec![Vec::new(); tensors.len()];
     let mut kinds: Vec<DType> = tensors.iter().map(|tensor| tensor.dtype()).collect();
     kinds.sort_by_key(DType::as_str);

@@ -62,7 +62,7 @@ fn a_device_makes_of_a_tensor_what_the_host_reads() {
         let (_, tensor) = cases.iter().find(|(name, _)| *name == wanted).expect("a case");
         Numbers::of(tensor).reduce(Reduction::Statistics).expect("it can")
     };
-    // Of several types, read together.
+    // Tensors of different types are read together.
     let all = ["many", "of 64 bits", "zeros", "empty"].map(begin);
     let maxima = all.map(|reducing| reducing.read().expect("it has not failed").maximum);
     assert!(maxima[0] > 0.7 && maxima[1] > 0.7 && maxima[2..] == [0.0, 0.0], "{maxima:?}");
@@ -84,7 +84,7 @@ fn the_change_of_a_parameter_is_reduced_as_a_difference() {
     assert_eq!((sum(&change), change.minimum, change.maximum), (5.0, 0.5, 2.0));
 }
 
-/// Neighbours of these numbers are a subnormal `f16` apart.
+/// Neighbouring values differ by a subnormal `f16`.
 #[test]
 fn the_change_of_16_bits_is_not_subnormal_in_them() {
     let numbers = |by: f32| {
@@ -104,7 +104,7 @@ fn the_change_of_16_bits_is_not_subnormal_in_them() {
     assert_eq!((change.subnormals, change.zeros), (0, 0));
 }
 
-/// Whatever stands on a device is read in recorded steps, if it is a batch.
+/// In recorded steps, batches on any device are read.
 #[test]
 fn a_copy_on_the_host_is_the_same_tensor() {
     let tensor = Tensor::new(&[1f32, 2., 0.5], &Device::Cpu).expect("a tensor");
@@ -149,7 +149,7 @@ fn a_step_tells_of_outputs_the_loss_gradients_parameters_and_updates() {
     assert_eq!(report.first_not_finite, None);
 }
 
-/// Whatever is told of a batch stands for it, and else what its first layer was given.
+/// A recorded batch represents the batch. Otherwise, the input of the first layer does.
 #[test]
 fn a_batch_is_told_of_or_what_the_first_layer_is_given() {
     let hashes = |tells: bool, kind: DType| {
@@ -182,7 +182,7 @@ fn a_batch_is_told_of_or_what_the_first_layer_is_given() {
     assert_eq!((name.as_str(), hash), ("[module]closure: layer", &told[1].1));
 }
 
-/// What a recurrent layer returns are states, one per step: all hidden ones are its output.
+/// A recurrent layer returns one state per step. All hidden states together are its output.
 #[test]
 fn recurrent_layers_tell_of_their_outputs() {
     let profiler = Arc::new(NumericsProfiler::new().every(1));
@@ -231,13 +231,13 @@ fn the_layer_that_makes_the_first_nan_is_named() {
     assert_eq!(first.name, "[module]closure: logarithm");
     assert_eq!((first.step, first.statistics.infinities), (1, 1));
     assert_eq!(first.input.expect("is known").minimum, Some(0.0));
-    // The logarithm and what is made of it, in two steps.
+    // The logarithm and its dependent value are not finite, in each of two steps.
     assert_eq!(report.not_finite, 4);
     assert_eq!(report.recorded_steps, 1, "the step after it");
 }
 
-/// Three layers, and the first that is not finite where `between` is what the second one's output
-/// becomes, and `first` the first one's.
+/// Runs three layers and returns the first with non-finite values. `first` modifies the first
+/// layer's output, and `between` the second layer's output.
 fn first_in_a_step(
     first: impl Fn(Tensor) -> Result<Tensor>,
     between: impl Fn(Tensor) -> Result<Tensor>,
@@ -264,7 +264,7 @@ fn first_in_a_step(
     profiler.snapshot().first_not_finite.expect("a NaN")
 }
 
-/// Gradients come in the order of their names, which is not that of the backward pass.
+/// Gradients are ordered by name and not by the backward pass.
 #[test]
 fn a_nan_that_a_layer_masks_is_named_by_the_layers_around_it() {
     let masked = |it: Tensor| it.affine(1e-9, -1.0)?.relu()?.log()?.affine(1e-3, 0.0)?.relu();
@@ -277,7 +277,7 @@ fn a_nan_that_a_layer_masks_is_named_by_the_layers_around_it() {
     ] {
         assert!(said.contains(part), "{said}");
     }
-    // This very file is one of the plugin's, and no line of it is cited.
+    // This file belongs to the plugin, and locations inside the plugin are not reported.
     assert_eq!(first.location, None);
 }
 

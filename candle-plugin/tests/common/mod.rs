@@ -1,4 +1,4 @@
-//! A small problem to learn, and what tests look up in reports.
+//! A small learning problem and report lookups for tests.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,16 +7,16 @@ use candle_nn::{Linear, VarMap, linear, loss::cross_entropy};
 use mlprof_candle::prelude::*;
 use mlprof_core::SimpleProfiler;
 
-/// One profiler is active in a process: tests that activate one take turns.
+/// Serialises tests that activate a profiler, because a process has one active profiler.
 pub fn take_turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Points in a plane and the side of a line that they are on.
+/// Points in a plane, and the side of a line on which each point lies.
 pub type Points = (Tensor, Tensor);
 
-/// The same points in every run.
+/// Returns the same points in every run.
 pub fn points(count: usize) -> Result<Points> {
     let coordinate = |number: usize| (number * 37 % 101) as f32 / 50.0 - 1.0;
     let coordinates: Vec<f32> = (0..2 * count).map(coordinate).collect();
@@ -25,14 +25,14 @@ pub fn points(count: usize) -> Result<Points> {
     Ok((Tensor::from_vec(coordinates, (count, 2), &Device::Cpu)?, sides))
 }
 
-/// So many batches of 8 points.
+/// Returns `count` batches of 8 points.
 pub fn batches(count: usize) -> Result<Vec<Points>> {
     let (points, sides) = points(8 * count)?;
     let batch = |index| Ok((points.narrow(0, 8 * index, 8)?, sides.narrow(0, 8 * index, 8)?));
     (0..count).map(batch).collect()
 }
 
-/// Two layers, both measured.
+/// Two profiled layers.
 pub struct Net {
     pub vars: VarMap,
     hidden: ProfiledLayer<Linear>,
@@ -53,7 +53,7 @@ impl Net {
         cross_entropy(&self.forward(points)?, sides)
     }
 
-    /// Every weight, bit by bit.
+    /// Returns the bits of every weight.
     pub fn bits(&self) -> Result<Vec<u32>> {
         bits(vars_by_name(&self.vars).iter().map(|var| var.as_tensor()))
     }
@@ -68,7 +68,7 @@ impl Module for Net {
 pub const HIDDEN_ROW: &str = "[module]Linear: net.hidden";
 pub const OUT_ROW: &str = "[module]Linear: net.out";
 
-/// All numbers in some tensors, bit by bit.
+/// Returns the bits of all numbers in several tensors.
 pub fn bits<'tensor>(tensors: impl Iterator<Item = &'tensor Tensor>) -> Result<Vec<u32>> {
     let mut all = Vec::new();
     for tensor in tensors {
@@ -77,7 +77,7 @@ pub fn bits<'tensor>(tensors: impl Iterator<Item = &'tensor Tensor>) -> Result<V
     Ok(all)
 }
 
-/// How often an action was called; 0 if it is not in the report.
+/// Returns the number of calls of an action, or 0 if it is not in the report.
 pub fn calls(profiler: &SimpleProfiler, action: &str) -> u64 {
     let report = profiler.snapshot();
     report.actions.iter().find(|row| row.action == action).map_or(0, |row| row.calls)

@@ -1,4 +1,4 @@
-//! Handwritten digits as burn's batches.
+//! Handwritten digits as burn batches.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 pub use digits::{DataError, Digit, SIDE, Splits, digits, splits};
 use mlprof_burn::ProfiledBatcher;
 
-/// Several digits as tensors.
+/// A batch of digits as tensors.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// `[batch, SIDE, SIDE]`
+    /// Shape `[batch, SIDE, SIDE]`.
     pub images: Tensor<3>,
-    /// `[batch]`
+    /// Shape `[batch]`.
     pub classes: Tensor<1, Int>,
 }
 
-/// Makes tensors out of digits.
+/// Converts digits to tensors.
 #[derive(Debug, Clone, Copy)]
 pub struct DigitBatcher;
 
@@ -34,7 +34,7 @@ impl Batcher<Digit, Batch> for DigitBatcher {
     }
 }
 
-/// A loader of batches; in the digits' order, or shuffled anew each epoch by a seed.
+/// Returns a loader of batches, in the digits' order or shuffled in each epoch by a seed.
 pub fn loader(
     digits: Vec<Digit>,
     batch_size: usize,

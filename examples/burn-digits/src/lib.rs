@@ -1,4 +1,4 @@
-//! What the programs of this example share: the digits, a small network, progress on the console.
+//! Code shared by the programs of this example: the digits, a small network, and console progress.
 
 pub mod data;
 pub mod model;

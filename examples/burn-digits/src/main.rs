@@ -1,4 +1,4 @@
-//! Trains a small CNN on handwritten digits, under a profiler.
+//! Trains a small CNN on handwritten digits under a profiler.
 //!
 //! `cargo run --release -p burn-digits -- --profiler simple`
 
@@ -78,7 +78,7 @@ fn run(
         measured.stage(|| evaluate(options, profiler, directory.path(), &model, &test))?;
         Ok(model)
     });
-    // Also after an error: what was measured until then is not lost.
+    // Reports are also written after an error, so that the measurements so far are not lost.
     options.profiling.write_reports(measured.reports())?;
     Ok(accuracy(&evaluated?, test, options.batch_size)?)
 }
@@ -134,7 +134,7 @@ fn refuse(error: Option<&TrainingError>) -> Result<(), Box<dyn Error>> {
     error.map_or(Ok(()), |error| Err(error.to_string().into()))
 }
 
-/// The share of digits that the network knows.
+/// Returns the share of correctly classified digits.
 fn accuracy(
     model: &DigitNet,
     digits: Vec<Digit>,

@@ -17,7 +17,7 @@ use mlprof_core::prelude::profiled;
 
 use crate::data::Batch;
 
-/// Two convolutions, pooling, two linear layers.
+/// A network of two convolutions, pooling and two linear layers.
 #[derive(Module, Debug)]
 pub struct DigitNet {
     conv1: Conv2d,
@@ -29,7 +29,7 @@ pub struct DigitNet {
     planted: Planted,
 }
 
-/// A mistake in the network's numbers, and how many steps it has learned for.
+/// A planted numerical mistake, and the number of training steps so far.
 #[derive(Debug, Clone, Default)]
 struct Planted {
     plant: Option<Plant>,
@@ -38,7 +38,7 @@ struct Planted {
 
 #[profiled]
 impl DigitNet {
-    /// A network with random weights.
+    /// Creates a network with random weights.
     pub fn new(device: &Device) -> Self {
         let conv = |channels| {
             let padding = PaddingConfig2d::Explicit(1, 1, 1, 1);
@@ -54,21 +54,23 @@ impl DigitNet {
         }
     }
 
-    /// A network with the weights of this seed, which are the same on every device: each has random numbers of its own.
+    /// Creates a network with the weights of this seed. They are the same on every device, although
+    /// devices have different random number generators.
     pub fn seeded(seed: u64, device: &Device) -> Self {
         let processor = Device::flex().autodiff();
         processor.seed(seed);
         let net = Self::new(&processor);
-        // Weights are made when they are first needed, wherever they are then, unless there is a clone that shares them.
+        // Weights are initialised lazily, on the device where they are first used. The clone forces
+        // their initialisation on the CPU.
         net.clone().fork(device)
     }
 
-    /// The same with a mistake, made in training.
+    /// Plants a mistake, which takes effect during training.
     pub fn plant(self, plant: Option<Plant>) -> Self {
         Self { planted: Planted { plant, ..Planted::default() }, ..self }
     }
 
-    /// `[batch, 8, 8]` to `[batch, 10]`: how much each image looks like each class.
+    /// Maps images `[batch, 8, 8]` to scores `[batch, 10]`, one per class.
     pub fn forward(&self, images: Tensor<3>) -> Tensor<2> {
         self.scores(images, None)
     }
@@ -81,7 +83,8 @@ impl DigitNet {
         let plant = Plant::of_conv2(plant);
         let edges = relu(self.conv1.profile_forward("conv1", images, Conv2d::forward));
         let shapes = self.conv2.profile_forward("conv2", edges, |conv, edges| match plant {
-            // As if its filters were: each side is padded alike.
+            // Flipping input and output is equivalent to flipping the filters, because the padding
+            // is symmetric.
             Some(Plant::Flipped) => conv.forward(edges.flip([2, 3])).flip([2, 3]),
             _ => planted(conv.forward(edges), plant),
         });
@@ -100,7 +103,7 @@ impl DigitNet {
         CrossEntropyLossConfig::new().init(&scores.device()).forward(scores, classes)
     }
 
-    /// Forward and loss.
+    /// Runs the forward pass and computes the loss.
     pub fn forward_classification(&self, batch: Batch) -> ClassificationOutput {
         self.planted_classification(batch, None)
     }
@@ -122,7 +125,7 @@ impl TrainStep for DigitNet {
         let step = self.planted.steps.fetch_add(1, Ordering::Relaxed);
         let plant = Plant::in_step(self.planted.plant, step);
         let output = self.planted_classification(batch, plant);
-        // `backward()`, with a row of its own in the report.
+        // Equivalent to `backward()`, but with a separate row in the report.
         let gradients = output.loss.profile_backward();
         TrainOutput::new(self, gradients, output)
     }
@@ -137,7 +140,7 @@ impl InferenceStep for DigitNet {
     }
 }
 
-/// What a layer returns that makes this mistake.
+/// Returns a layer's output with the planted mistake.
 fn planted<const D: usize>(output: Tensor<D>, plant: Option<Plant>) -> Tensor<D> {
     match plant {
         Some(Plant::Nan) => relu(output).log(),
@@ -153,7 +156,7 @@ fn planted<const D: usize>(output: Tensor<D>, plant: Option<Plant>) -> Tensor<D>
     }
 }
 
-/// What the rest of the network gets of what a layer returned: what 16 bits have left of it.
+/// Converts a layer's 16-bit output back for the rest of the network.
 fn unplanted<const D: usize>(output: Tensor<D>, plant: Option<Plant>) -> Tensor<D> {
     match plant {
         Some(Plant::Underflow) => output.cast(FloatDType::F32).div_scalar(Plant::TOO_SMALL),

@@ -1,24 +1,24 @@
-//! Digits as candle's tensors.
+//! Digits as candle tensors.
 
 use candle_core::{Device, Result, Tensor};
 use digits::{Digit, SIDE};
 use mlprof_candle::MoveTo;
 
-/// Several digits as tensors.
+/// A batch of digits as tensors.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// `[batch, 1, SIDE, SIDE]`, 32-bit.
+    /// 32-bit images of shape `[batch, 1, SIDE, SIDE]`.
     pub images: Tensor,
-    /// `[batch]`, what each image shows.
+    /// Class of each image, of shape `[batch]`.
     pub classes: Tensor,
 }
 
 impl Batch {
-    /// Makes tensors, in the memory of the host.
+    /// Creates the tensors in host memory.
     ///
     /// # Errors
     ///
-    /// What candle says.
+    /// Returns candle's error.
     pub fn new(digits: &[Digit]) -> Result<Self> {
         let pixels: Vec<f32> = digits.iter().flat_map(|digit| digit.pixels).collect();
         let classes: Vec<u32> = digits.iter().map(|digit| u32::from(digit.class)).collect();
@@ -29,11 +29,11 @@ impl Batch {
         })
     }
 
-    /// How many digits there are.
+    /// Returns the number of digits.
     ///
     /// # Errors
     ///
-    /// What candle says.
+    /// Returns candle's error.
     pub fn size(&self) -> Result<usize> {
         self.classes.dim(0)
     }

@@ -1,4 +1,4 @@
-//! How the network learns.
+//! The training module of the network.
 
 use std::path::Path;
 
@@ -13,23 +13,23 @@ use crate::net::DigitNet;
 
 const LEARNING_RATE: f64 = 2e-3;
 
-/// The network, its variables, and where they are.
+/// The network with its variables and their device.
 #[expect(missing_debug_implementations, reason = "VarMap has none")]
 pub struct Learner {
     vars: VarMap,
     net: DigitNet,
-    /// The same variables, of which candle remembers nothing that is computed.
+    /// A network with the same variables, for which candle records no computation graph.
     evaluated: DigitNet,
     device: Device,
     plant: Option<Plant>,
 }
 
 impl Learner {
-    /// A network whose weights the seed repeats.
+    /// Creates a network whose weights are determined by `seed`.
     ///
     /// # Errors
     ///
-    /// What candle says.
+    /// Returns candle's error.
     pub fn new(seed: u64, device: &Device) -> candle_core::Result<Self> {
         let vars = VarMap::new();
         let net = DigitNet::new(&seeded_var_builder(&vars, seed, DType::F32, device))?;
@@ -37,28 +37,28 @@ impl Learner {
         Ok(Self { vars, net, evaluated, device: device.clone(), plant: None })
     }
 
-    /// Evaluates with the network that learns, of which candle remembers all that is computed.
+    /// Evaluates with the trained network, for which candle records the computation graph.
     ///
     /// # Errors
     ///
-    /// What candle says.
+    /// Returns candle's error.
     pub fn evaluating_with_gradients(mut self) -> candle_core::Result<Self> {
         let variables = VarBuilder::from_varmap(&self.vars, DType::F32, &self.device);
         self.evaluated = DigitNet::new(&variables)?;
         Ok(self)
     }
 
-    /// Makes a mistake on purpose.
+    /// Plants a mistake.
     #[must_use]
     pub fn plant(self, plant: Option<Plant>) -> Self {
         Self { plant, ..self }
     }
 
-    /// Begins with the weights of a checkpoint, if there is one.
+    /// Loads the weights of a checkpoint, if one is given.
     ///
     /// # Errors
     ///
-    /// What candle says of the file.
+    /// Returns candle's error for the file.
     pub fn weights(mut self, file: Option<&Path>) -> candle_core::Result<Self> {
         if let Some(file) = file {
             self.vars.load(file)?;
@@ -66,7 +66,7 @@ impl Learner {
         Ok(self)
     }
 
-    /// The network's variables, which are shared with it.
+    /// Returns the network's variables, which the network shares.
     pub fn vars(&self) -> &VarMap {
         &self.vars
     }
@@ -88,7 +88,7 @@ impl TrainModule for Learner {
         let rate = LEARNING_RATE * Plant::of_learning_rate(self.plant);
         let config = ParamsAdamW { lr: rate, ..ParamsAdamW::default() };
         let optimizer = CandleOptimizer::new(vars_by_name(&self.vars), config)?;
-        // A little less after each epoch.
+        // The learning rate decreases after each epoch.
         let schedule = move |epochs: usize| rate * 0.95f64.powf(epochs as f64);
         Ok(Optimizers::new(optimizer).lr_scheduler(LrInterval::Epoch, schedule))
     }

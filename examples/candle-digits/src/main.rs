@@ -1,4 +1,4 @@
-//! Trains a small CNN on handwritten digits, under a profiler.
+//! Trains a small CNN on handwritten digits under a profiler.
 //!
 //! `cargo run --release -p candle-digits -- --profiler simple`
 

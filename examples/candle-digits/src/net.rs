@@ -7,7 +7,7 @@ use mlprof_candle::prelude::*;
 
 use crate::data::Batch;
 
-/// Two convolutions, pooling, two linear layers; each a row of the report.
+/// A network of two convolutions, pooling and two linear layers. Each layer is a row of the report.
 #[derive(Debug)]
 pub struct DigitNet {
     conv1: ProfiledLayer<Conv2d>,
@@ -16,19 +16,19 @@ pub struct DigitNet {
     out: ProfiledLayer<Linear>,
 }
 
-/// What the convolutions and pooling leave of an image.
+/// Number of features per image after the convolutions and pooling.
 const FEATURES: usize = 32 * (SIDE / 2) * (SIDE / 2);
 
 impl DigitNet {
-    /// A network with the builder's weights.
+    /// Creates a network with the builder's weights.
     ///
     /// # Errors
     ///
-    /// What candle says.
+    /// Returns candle's error.
     pub fn new(vb: &VarBuilder<'_>) -> Result<Self> {
         let config = Conv2dConfig { padding: 1, ..Conv2dConfig::default() };
         Ok(Self {
-            // [module]Conv2d: conv1, and so on.
+            // The rows are named [module]Conv2d: conv1, and so on.
             conv1: vb.pp("conv1").profile_layer(|vb| conv2d(1, 16, 3, config, vb))?,
             conv2: vb.pp("conv2").profile_layer(|vb| conv2d(16, 32, 3, config, vb))?,
             hidden: vb.pp("hidden").profile_layer(|vb| linear(FEATURES, 64, vb))?,
@@ -36,25 +36,25 @@ impl DigitNet {
         })
     }
 
-    /// The mean cross-entropy of a batch.
+    /// Returns the mean cross-entropy of a batch.
     ///
     /// # Errors
     ///
-    /// What candle says.
+    /// Returns candle's error.
     pub fn loss(&self, batch: &Batch) -> Result<Tensor> {
         self.planted_loss(batch, None)
     }
 
-    /// The same with a mistake.
+    /// Returns the mean cross-entropy of a batch with a planted mistake.
     ///
     /// # Errors
     ///
-    /// What candle says.
+    /// Returns candle's error.
     pub fn planted_loss(&self, batch: &Batch, plant: Option<Plant>) -> Result<Tensor> {
         loss::cross_entropy(&self.scores(&batch.images, plant)?, &batch.classes)
     }
 
-    /// `[batch, 1, SIDE, SIDE]` to `[batch, CLASSES]`: how much each image looks like each class.
+    /// Maps images `[batch, 1, SIDE, SIDE]` to scores `[batch, CLASSES]`, one per class.
     fn scores(&self, images: &Tensor, plant: Option<Plant>) -> Result<Tensor> {
         let edges = self.conv1.forward(images)?.relu()?;
         let conv2 = |conv: &Conv2d| match Plant::of_conv2(plant) {
@@ -67,11 +67,11 @@ impl DigitNet {
         self.out.forward(&self.hidden.measure_output(&features, hidden)?.relu()?)
     }
 
-    /// The mean cross-entropy of a batch, and the share of its digits that the network knows.
+    /// Returns the mean cross-entropy of a batch, and the share of correctly classified digits.
     ///
     /// # Errors
     ///
-    /// What candle says.
+    /// Returns candle's error.
     pub fn judge(&self, batch: &Batch) -> Result<(f64, f64)> {
         let scores = self.forward(&batch.images)?;
         let loss = loss::cross_entropy(&scores, &batch.classes)?.to_scalar::<f32>()?;
@@ -82,13 +82,13 @@ impl DigitNet {
 }
 
 impl Module for DigitNet {
-    /// `[batch, 1, SIDE, SIDE]` to `[batch, CLASSES]`: how much each image looks like each class.
+    /// Maps images `[batch, 1, SIDE, SIDE]` to scores `[batch, CLASSES]`, one per class.
     fn forward(&self, images: &Tensor) -> Result<Tensor> {
         self.scores(images, None)
     }
 }
 
-/// What a layer returns that makes this mistake.
+/// Returns a layer's output with the planted mistake.
 fn planted(output: Tensor, plant: Option<Plant>) -> Result<Tensor> {
     match plant {
         Some(Plant::Nan) => output.relu()?.log(),
@@ -104,7 +104,7 @@ fn planted(output: Tensor, plant: Option<Plant>) -> Result<Tensor> {
     }
 }
 
-/// What the rest of the network gets of what a layer returned: what 16 bits have left of it.
+/// Converts a layer's 16-bit output back for the rest of the network.
 fn unplanted(output: Tensor, plant: Option<Plant>) -> Result<Tensor> {
     match plant {
         Some(Plant::Underflow) => output.to_dtype(DType::F32)? / Plant::TOO_SMALL,
@@ -112,7 +112,7 @@ fn unplanted(output: Tensor, plant: Option<Plant>) -> Result<Tensor> {
     }
 }
 
-/// The same layer with its filters upside down.
+/// Returns the same layer with flipped filters.
 fn flipped(conv: &Conv2d) -> Result<Conv2d> {
     let weight = conv.weight().flip(&[2, 3])?;
     Ok(Conv2d::new(weight, conv.bias().cloned(), *conv.config()))

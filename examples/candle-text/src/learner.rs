@@ -1,4 +1,4 @@
-//! How the transformer learns, and how it writes.
+//! Training and text generation of the transformer.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use crate::transformer::{CharTransformer, Config};
 
 const LEARNING_RATE: f64 = 4e-3;
 
-/// Passages of the text: the characters, and for each the one that comes next.
+/// Passages of the text with their characters, and the next character for each of them.
 #[derive(Debug, Clone)]
 pub struct Passages {
-    /// `[batch, time]`
+    /// Shape `[batch, time]`.
     pub characters: Tensor,
-    /// `[batch, time]`
+    /// Shape `[batch, time]`.
     pub next: Tensor,
 }
 
-/// A loader of passages from random places of `text`, other ones in each epoch.
+/// Returns a loader of passages from random positions of `text`, which differ in each epoch.
 pub fn random_passages(
     text: Vec<u32>,
     context: usize,
@@ -46,11 +46,12 @@ pub fn random_passages(
     }
 }
 
-/// All passages of `text` that follow each other, in batches; a rest at the end is left out.
+/// Returns all consecutive passages of `text` in batches. An incomplete passage at the end is left
+/// out.
 ///
 /// # Errors
 ///
-/// What candle says.
+/// Returns candle's error.
 pub fn all_passages(text: &[u32], context: usize, batch_size: usize) -> Result<Vec<Passages>> {
     let starts: Vec<_> = (0..(text.len() - 1) / context).map(|number| number * context).collect();
     starts.chunks(batch_size).map(|starts| passages(text, starts, context)).collect()
@@ -65,7 +66,7 @@ fn passages(text: &[u32], starts: &[usize], context: usize) -> Result<Passages> 
     Ok(Passages { characters: from(0)?, next: from(1)? })
 }
 
-/// The transformer, with what it needs to learn.
+/// The transformer with its training state.
 #[expect(missing_debug_implementations, reason = "VarMap has none")]
 pub struct Learner {
     vars: VarMap,
@@ -74,11 +75,12 @@ pub struct Learner {
 }
 
 impl Learner {
-    /// A network that knows nothing and will take `steps` steps. The same seed gives the same one.
+    /// Creates an untrained network for a training of `steps` steps. The same seed gives the same
+    /// network.
     ///
     /// # Errors
     ///
-    /// What candle says.
+    /// Returns candle's error.
     pub fn new(config: Config, seed: u64, steps: usize) -> Result<Self> {
         let vars = VarMap::new();
         let vb = seeded_var_builder(&vars, seed, DType::F32, &Device::Cpu);
@@ -86,7 +88,7 @@ impl Learner {
         Ok(Self { vars, net, steps })
     }
 
-    /// How many weights there are.
+    /// Returns the number of weights.
     pub fn weights(&self) -> usize {
         vars_by_name(&self.vars).iter().map(|var| var.elem_count()).sum()
     }
@@ -96,11 +98,11 @@ impl Learner {
         Ok(cross_entropy(&scores, &passages.next.flatten_all()?)?)
     }
 
-    /// Goes on after `prompt` for so many characters. The higher the temperature, the bolder.
+    /// Continues `prompt` by a number of characters. A higher temperature gives more random text.
     ///
     /// # Errors
     ///
-    /// What candle says.
+    /// Returns candle's error.
     pub fn write(
         &self,
         prompt: &[u32],
@@ -129,7 +131,7 @@ impl TrainModule for Learner {
     fn configure_optimizers(&mut self) -> Result<Optimizers<Self::Optimizer>> {
         let config = ParamsAdamW { lr: LEARNING_RATE, ..Default::default() };
         let optimizer = CandleOptimizer::new(vars_by_name(&self.vars), config)?;
-        // Down to nothing along half a cosine.
+        // The learning rate decays to 0 along half a cosine.
         let steps = self.steps.max(1) as f64;
         let cosine = move |done: usize| {
             let share = (done as f64 / steps).min(1.0);

@@ -1,25 +1,26 @@
-//! A small transformer that guesses the next character, each layer a row of the report.
+//! A small transformer that predicts the next character. Each layer is a row of the report.
 
 use candle_core::{D, Device, IndexOp, Module, Result, Tensor};
 use candle_nn::{Embedding, Init, Linear, VarBuilder, linear_no_bias, ops};
 use mlprof_candle::prelude::*;
 
-/// How large it is.
+/// Dimensions of the transformer.
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
-    /// How many different characters there are.
+    /// Number of different characters.
     pub vocabulary: usize,
-    /// How many characters it sees at once.
+    /// Maximum number of characters in the input.
     pub context: usize,
-    /// How many numbers stand for a character.
+    /// Number of features per character.
     pub width: usize,
-    /// How many heads share the width.
+    /// Number of attention heads that share the width.
     pub heads: usize,
-    /// How many blocks of attention and MLP.
+    /// Number of blocks of attention and MLP.
     pub blocks: usize,
 }
 
-/// `[batch, time]` character numbers to `[batch, time, vocabulary]` scores of what comes next.
+/// A model that maps character numbers `[batch, time]` to scores of the next character `[batch,
+/// time, vocabulary]`.
 #[derive(Debug)]
 pub struct CharTransformer {
     characters: ProfiledLayer<Embedding>,
@@ -31,11 +32,11 @@ pub struct CharTransformer {
 }
 
 impl CharTransformer {
-    /// With the weights of `vb`.
+    /// Creates the model with the weights of `vb`.
     ///
     /// # Errors
     ///
-    /// What candle says of shapes that do not fit.
+    /// Returns candle's error for incompatible shapes.
     pub fn new(config: Config, vb: &VarBuilder<'_>) -> Result<Self> {
         let Config { vocabulary, context, width, .. } = config;
         let part = |name: &str| vb.pp(name);
@@ -53,14 +54,14 @@ impl CharTransformer {
         })
     }
 
-    /// How many characters it sees at once.
+    /// Returns the maximum number of characters in the input.
     pub fn context(&self) -> usize {
         self.context
     }
 }
 
-/// Numbers around 0 that are small beside those of the blocks: candle's own, around 1, are learned
-/// away only slowly.
+/// Embedding initialisation with a small deviation compared to the blocks' outputs. With candle's
+/// default deviation of 1, training takes much longer.
 const SMALL: Init = Init::Randn { mean: 0.0, stdev: 0.1 };
 
 fn embedding(count: usize, width: usize, vb: &VarBuilder<'_>) -> Result<ProfiledLayer<Embedding>> {
@@ -86,7 +87,7 @@ impl Module for CharTransformer {
     }
 }
 
-/// Attention and MLP, each normalized before and added to what came in.
+/// Attention and MLP, each with a normalised input and a residual connection.
 #[derive(Debug)]
 struct Block {
     attention_norm: ProfiledLayer<LayerNorm>,
@@ -118,12 +119,12 @@ impl Module for Block {
     }
 }
 
-/// Each character looks at those before it.
+/// Attention of each character to itself and to earlier characters.
 #[derive(Debug)]
 struct SelfAttention {
     queries_keys_values: ProfiledLayer<Linear>,
     out: ProfiledLayer<Linear>,
-    /// 0 where a character may look, and minus infinity where it may not.
+    /// 0 for allowed positions and minus infinity for masked ones.
     mask: Tensor,
     heads: usize,
 }
@@ -162,7 +163,7 @@ impl Module for SelfAttention {
         let (queries, keys, values) = (part(0)?, part(1)?, part(2)?);
         let scores = (queries.matmul(&keys.t()?)? / (per_head as f64).sqrt())?;
         let scores = scores.broadcast_add(&self.mask.i((..time, ..time))?)?;
-        // Not `softmax_last_dim`: candle has no gradient for it.
+        // `softmax_last_dim` is avoided, because candle has no gradient for it.
         let seen = ops::softmax(&scores, D::Minus1)?.matmul(&values)?;
         self.out.forward(&seen.transpose(1, 2)?.reshape((batch, time, width))?)
     }
@@ -191,8 +192,8 @@ impl Module for Mlp {
     }
 }
 
-/// `candle_nn::LayerNorm` runs as one fused operation that has no gradient: what lies before it
-/// would not learn. This one is made of operations that have.
+/// A layer normalisation composed of ops with gradients. `candle_nn::LayerNorm` runs as one fused
+/// op without a gradient, so that the layers before it would not learn.
 #[derive(Debug)]
 struct LayerNorm {
     weight: Tensor,

@@ -1,5 +1,4 @@
-//! Digits that look a little different each time they are seen: what makes preparing a batch cost
-//! something.
+//! Random variations of the digits, which make the preparation of a batch expensive.
 
 use std::sync::Arc;
 
@@ -9,24 +8,24 @@ use mlprof_train::{EpochContext, Result};
 
 use crate::background::BatchSource;
 
-/// Digits are turned by at most this, in radians.
+/// Maximum rotation of a digit in radians.
 const MOST_ROTATION: f32 = 0.2;
-/// Digits are moved by at most this, in pixels.
+/// Maximum shift of a digit in pixels.
 const MOST_SHIFT: f32 = 0.6;
-/// Points are spread by up to this, in pixels to each side.
+/// Range of the blur radius, in pixels to each side.
 const BLUR: std::ops::Range<f32> = 0.0..0.4;
 
-/// Batches of digits, each turned, moved and blurred at random, in an order that is new in each
-/// epoch. Two epochs of the same seed and number are equal to the last bit, whoever prepares them.
+/// Batches of randomly rotated, shifted and blurred digits, in a new order in each epoch. Epochs
+/// with the same seed and number are bit-identical, regardless of the preparing threads.
 #[derive(Debug)]
 pub struct AugmentedDigits {
     digits: Arc<[Digit]>,
     batch_size: usize,
-    /// Rays per side of a pixel.
+    /// Number of rays per side of a pixel.
     rays: usize,
 }
 
-/// What one batch is made of.
+/// The recipe of one batch.
 #[derive(Debug)]
 pub struct AugmentJob {
     digits: Vec<Digit>,
@@ -34,7 +33,8 @@ pub struct AugmentJob {
 }
 
 impl AugmentedDigits {
-    /// A pixel is the mean over `rays`² points of the original: the more, the smoother and slower.
+    /// Creates the source. Each pixel is the mean over `rays`² points of the original, so larger
+    /// values are smoother and slower.
     pub fn new(digits: Vec<Digit>, batch_size: usize, rays: usize) -> Self {
         Self { digits: digits.into(), batch_size, rays: rays.max(1) }
     }
@@ -61,12 +61,12 @@ impl BatchSource for AugmentedDigits {
     }
 }
 
-/// How one digit is changed.
+/// The change of one digit.
 struct Change {
     sine: f32,
     cosine: f32,
     shift: (f32, f32),
-    /// By how many pixels to each side a point is spread.
+    /// Blur radius, in pixels to each side.
     blur: f32,
 }
 
@@ -79,12 +79,12 @@ impl Change {
         Self { sine, cosine, shift, blur: between(random, BLUR) }
     }
 
-    /// The changed image.
+    /// Returns the changed image.
     fn of(&self, pixels: &[f32; SIDE * SIDE], rays: usize) -> [f32; SIDE * SIDE] {
         std::array::from_fn(|index| self.pixel(pixels, (index % SIDE, index / SIDE), rays))
     }
 
-    /// The mean over points around a pixel's middle, as far as it is blurred.
+    /// Returns the mean over points around a pixel's centre within the blur radius.
     fn pixel(
         &self,
         pixels: &[f32; SIDE * SIDE],
@@ -104,7 +104,7 @@ impl Change {
         sum / (rays * rays) as f32
     }
 
-    /// The original at the point that comes to lie at `x`, `y`.
+    /// Returns the value of the original at the point that is mapped to `x`, `y`.
     fn original(&self, pixels: &[f32; SIDE * SIDE], x: f32, y: f32) -> f32 {
         let middle = (SIDE - 1) as f32 / 2.0;
         let (x, y) = (x - middle - self.shift.0, y - middle - self.shift.1);
@@ -114,7 +114,7 @@ impl Change {
     }
 }
 
-/// Between the four pixels around a point; white outside of the image.
+/// Interpolates between the four pixels around a point. Outside the image, pixels are white.
 fn bilinear(pixels: &[f32; SIDE * SIDE], x: f32, y: f32) -> f32 {
     let at = |column: f32, row: f32| {
         let is_inside = |place: f32| (0.0..SIDE as f32).contains(&place);
@@ -129,7 +129,7 @@ fn bilinear(pixels: &[f32; SIDE * SIDE], x: f32, y: f32) -> f32 {
 }
 
 fn between(random: &mut SplitMix, range: std::ops::Range<f32>) -> f32 {
-    // The upper 24 bits: as many as an f32 holds exactly.
+    // The upper 24 bits are used, because an f32 represents exactly that many.
     let share = (random.next_u64() >> 40) as f32 / (1u32 << 24) as f32;
     range.start + share * (range.end - range.start)
 }
@@ -138,7 +138,7 @@ fn between(random: &mut SplitMix, range: std::ops::Range<f32>) -> f32 {
 mod tests {
     use super::*;
 
-    /// A single dark pixel.
+    /// Returns an image with a single dark pixel.
     fn dot(column: usize, row: usize) -> [f32; SIDE * SIDE] {
         let mut pixels = [0.0; SIDE * SIDE];
         pixels[row * SIDE + column] = 1.0;
@@ -156,7 +156,7 @@ mod tests {
     fn a_digit_is_moved_and_turned() {
         let moved = Change { shift: (1.0, -2.0), ..UNCHANGED };
         assert_eq!(moved.of(&dot(2, 5), 1), dot(3, 3));
-        // A quarter turn around the middle takes a column to a row.
+        // A quarter turn around the centre maps a column to a row.
         let turned = Change { sine: 1.0, cosine: 0.0, ..UNCHANGED };
         assert_eq!(turned.of(&dot(2, 5), 1), dot(2, 2));
     }

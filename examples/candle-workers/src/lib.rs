@@ -1,7 +1,7 @@
-//! Threads that load batches, and processes that train together, under a profiler.
+//! Examples of batch-loading threads and multi-process training under a profiler.
 //!
-//! `background-loader` prepares digits on worker threads while training goes on.
-//! `data-parallel` trains one network in two processes that average their gradients.
+//! `background-loader` prepares digits on worker threads during training. `data-parallel` trains
+//! one network in two processes that average their gradients.
 
 pub mod augment;
 pub mod background;

@@ -11,8 +11,8 @@ use parallel_training::{ParallelModule, Rank};
 
 const LEARNING_RATE: f64 = 2e-3;
 
-/// The network of one process. It starts from the weights of rank 0, and takes every step along the
-/// mean of all processes' gradients, so that it stays the same in all of them.
+/// The network of one process. It starts from the weights of rank 0. Each step uses the mean
+/// gradients of all processes, so the weights stay the same in all of them.
 #[expect(missing_debug_implementations, reason = "VarMap has none")]
 pub struct ParallelLearner {
     vars: VarMap,
@@ -21,11 +21,11 @@ pub struct ParallelLearner {
 }
 
 impl ParallelLearner {
-    /// A network whose weights the seed repeats.
+    /// Creates a network whose weights are determined by `seed`.
     ///
     /// # Errors
     ///
-    /// What candle says.
+    /// Returns candle's error.
     pub fn new(seed: u64, rank: Rank) -> candle_core::Result<Self> {
         let vars = VarMap::new();
         let net = DigitNet::new(&seeded_var_builder(&vars, seed, DType::F32, &Device::Cpu))?;
@@ -92,7 +92,7 @@ impl TrainModule for ParallelLearner {
     }
 }
 
-/// All numbers of some tensors, one tensor after the other.
+/// Returns the concatenated numbers of several tensors.
 fn flat<'tensor>(tensors: impl Iterator<Item = &'tensor Tensor>) -> candle_core::Result<Vec<f32>> {
     let mut values = Vec::new();
     for tensor in tensors {
@@ -101,7 +101,7 @@ fn flat<'tensor>(tensors: impl Iterator<Item = &'tensor Tensor>) -> candle_core:
     Ok(values)
 }
 
-/// Takes a tensor of the shape of `like` from the front of `values`.
+/// Removes a tensor with the shape of `like` from the front of `values`.
 fn next_tensor(values: &mut &[f32], like: &Tensor) -> candle_core::Result<Tensor> {
     let (own, rest) = values.split_at(like.elem_count());
     *values = rest;

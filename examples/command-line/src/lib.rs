@@ -1,5 +1,5 @@
-//! What the examples' command lines have in common: which profiler, where its reports go, and how a
-//! program ends.
+//! Code shared by the examples' command lines: selection of the profiler, destination of its
+//! reports, and program exit.
 
 use std::error::Error;
 use std::io;
@@ -109,13 +109,13 @@ pub struct ProfilerOptions {
 }
 
 impl ProfilerOptions {
-    /// The profiler that was asked for, with its options.
+    /// Creates the requested profiler with its options.
     ///
     /// # Errors
     ///
-    /// An unknown profiler, with those that there are.
+    /// Returns an error for an unknown profiler, with a list of the known ones.
     pub fn make_profiler(&self) -> Result<Arc<dyn Profiler>, Box<dyn Error>> {
-        // Says what is wrong with a name, or with several.
+        // This call returns the error for an invalid name or combination of names.
         self.profiler.as_str().into_profiler()?;
         let parts = self.profiler.split('+').map(|name| self.make_one(name));
         Ok(parts.collect::<Result<Vec<_>, _>>()?.into_profiler()?)
@@ -137,7 +137,7 @@ impl ProfilerOptions {
         Ok(profiler)
     }
 
-    /// Where reports go.
+    /// Returns the destination of the reports.
     fn output(&self) -> Output {
         let mut output = Output::new().json(self.json_files);
         if let Some(dirpath) = &self.dirpath {
@@ -202,12 +202,11 @@ impl ProfilerOptions {
         if self.sampled { profiler.sampled(1000) } else { profiler }
     }
 
-    /// Writes reports, with what is found in them, to the files of `--json` and `--html`, where these were
-    /// given.
+    /// Writes reports with their findings to the files of `--json` and `--html`, if given.
     ///
     /// # Errors
     ///
-    /// The file's name and why it could not be written.
+    /// Returns an error with the file name and the reason why the file could not be written.
     pub fn write_reports(&self, reports: &[Report]) -> io::Result<()> {
         if self.json.is_none() && self.html.is_none() {
             return Ok(());
@@ -229,7 +228,8 @@ fn write(file: &Path, text: String) -> io::Result<()> {
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))
 }
 
-/// The report of a profiler's last stage; of several that are one, each its own.
+/// Returns the report of a profiler's last stage. A combination of profilers returns one report
+/// each.
 pub fn reports_of(profiler: &Arc<dyn Profiler>) -> Vec<Report> {
     match profiler.parts() {
         [] => profiler.report().into_iter().collect(),
@@ -237,7 +237,7 @@ pub fn reports_of(profiler: &Arc<dyn Profiler>) -> Vec<Report> {
     }
 }
 
-/// Runs the body of a program with the profiler that was asked for. Exit code 0, 1 after an error,
+/// Runs the body of a program with the requested profiler. The exit code is 0, 1 after an error, or
 /// 2 for an unknown profiler.
 pub fn run(
     program: &str,
@@ -260,7 +260,7 @@ pub fn run(
     }
 }
 
-/// Returns an error's message with the messages of its causes, each of them once.
+/// Returns an error's message with the messages of its causes, without duplicates.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -320,7 +320,7 @@ mod tests {
         assert!(error.to_string().contains("simple"), "{error}");
     }
 
-    /// Written, or refused, as the program is built.
+    /// Checks that tables are written, or rejected if the program is built without the feature.
     #[test]
     fn tables_are_asked_for() {
         let directory = tempfile::tempdir().expect("a folder");

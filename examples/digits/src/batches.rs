@@ -1,4 +1,4 @@
-//! The digits of an epoch, batch by batch.
+//! The batches of an epoch.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use mlprof_train::{DataLoader, EpochContext, Result};
 use crate::data::Digit;
 use crate::random::SplitMix;
 
-/// Which epoch it is, and which process asks: all that decides the order of the digits.
+/// The epoch and the process, which together determine the order of the digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochShare {
-    /// The same seed gives the same order in the same epoch.
+    /// Seed of the order. The same seed gives the same order in the same epoch.
     pub seed: u64,
-    /// From 0; each has an order of its own.
+    /// Epoch, counted from 0. Each epoch has a different order.
     pub epoch: usize,
-    /// The number of this process.
+    /// Rank of this process.
     pub rank: u32,
-    /// How many processes share the digits.
+    /// Number of processes that share the digits.
     pub world_size: u32,
 }
 
 impl EpochShare {
-    /// For a program of one process.
+    /// Creates the share of a program with one process.
     pub const fn alone(seed: u64, epoch: usize) -> Self {
         Self { seed, epoch, rank: 0, world_size: 1 }
     }
@@ -34,8 +34,7 @@ impl From<&EpochContext> for EpochShare {
     }
 }
 
-/// The digits of an epoch, so many at a time; the last batch may be smaller. It knows how many are
-/// left.
+/// An iterator over the batches of an epoch with a known length. The last batch may be smaller.
 #[derive(Debug, Clone)]
 pub struct Batches {
     digits: Arc<[Digit]>,
@@ -45,20 +44,22 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// All digits, in their order. A batch has at least one digit, also if `batch_size` is 0.
+    /// Returns all digits in their order. A batch has at least one digit, even if `batch_size`
+    /// is 0.
     pub fn in_order(digits: Arc<[Digit]>, batch_size: usize) -> Self {
         let order = (0..digits.len()).collect();
         Self { digits, order, batch_size: batch_size.max(1), position: 0 }
     }
 
-    /// One process's share of the digits, in an order that differs from epoch to epoch.
+    /// Returns one process's share of the digits, in an order that differs from epoch to epoch.
     ///
-    /// Every process gets as many batches of the same sizes as the others, or those that average
-    /// gradients would wait for each other for ever: where the digits do not divide evenly, a few
-    /// of them are given to two processes.
+    /// Every process gets the same number of batches of the same sizes. Otherwise, processes that
+    /// average gradients would wait for each other forever. If the digits do not divide evenly, a
+    /// few of them are used by two processes.
     pub fn shuffled(digits: Arc<[Digit]>, batch_size: usize, share: EpochShare) -> Self {
         let mut order: Vec<usize> = (0..digits.len()).collect();
-        // Through the generator once, so that seed 1 in epoch 2 is not seed 2 in epoch 1.
+        // The seed passes through the generator first. Otherwise, seed 1 in epoch 2 would equal
+        // seed 2 in epoch 1.
         let of_seed = SplitMix::new(share.seed).next_u64();
         SplitMix::new(of_seed.wrapping_add(share.epoch as u64)).shuffle(&mut order);
         let world_size = share.world_size.max(1) as usize;
@@ -88,16 +89,16 @@ impl Iterator for Batches {
 
 impl ExactSizeIterator for Batches {}
 
-/// In which order a loader gives its digits.
+/// The order in which a loader returns its digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// As they are, all of them in every process: to evaluate.
+    /// The original order with all digits in every process, for evaluation.
     Kept,
-    /// [Anew in each epoch](Batches::shuffled), by the trainer's seed: to learn.
+    /// [Shuffled in each epoch](Batches::shuffled) by the trainer's seed, for training.
     Shuffled,
 }
 
-/// A loader for the trainer: `to_batch` makes what the framework needs of some digits.
+/// Returns a loader for the trainer. `to_batch` converts digits to the framework's batch type.
 pub fn loader<Batch: 'static>(
     digits: Vec<Digit>,
     batch_size: usize,
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// Digits that can be told apart by their first pixel.
+    /// Returns digits with distinct first pixels.
     fn numbered(count: usize) -> Arc<[Digit]> {
         (0..count)
             .map(|number| {

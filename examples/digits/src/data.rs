@@ -1,4 +1,4 @@
-//! Handwritten digits, read and split.
+//! Reads and splits the handwritten digits.
 
 use std::io::Read;
 
@@ -6,45 +6,45 @@ use flate2::read::GzDecoder;
 
 use crate::random::SplitMix;
 
-/// The data is part of the program, so that it runs anywhere.
+/// The compressed data is embedded in the program, so that it runs anywhere.
 const DIGITS: &[u8] = include_bytes!("../../data/digits.csv.gz");
 /// Pixels along one side of an image.
 pub const SIDE: usize = 8;
-/// How many kinds of digits there are.
+/// Number of classes.
 pub const CLASSES: usize = 10;
-/// The brightest pixel.
+/// The maximum pixel value in the file.
 const MAX_PIXEL: f32 = 16.0;
 
 /// One handwritten digit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Digit {
-    /// Row by row, from 0 (paper) to 1 (ink).
+    /// Pixels row by row, from 0 (paper) to 1 (ink).
     pub pixels: [f32; SIDE * SIDE],
-    /// What it shows, 0 to 9.
+    /// Class of the digit, 0 to 9.
     pub class: u8,
 }
 
-/// Why the digits could not be read.
+/// An error while reading the digits.
 #[derive(thiserror::Error)]
 pub enum DataError {
     /// The compressed data is damaged.
     #[error("the digits cannot be unpacked: {0}")]
     Unpack(#[from] std::io::Error),
-    /// A line is not 64 pixels and a class.
+    /// A line does not consist of 64 pixels and a class.
     #[error("line {line} of the digits is not 64 pixels and a class")]
     Line {
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
     },
 }
 
 mlprof_core::debug_as_display!(DataError);
 
-/// All 1,797 digits, in the order of the file.
+/// Returns all 1,797 digits in file order.
 ///
 /// # Errors
 ///
-/// [`DataError`] if the file that was built in is damaged.
+/// Returns [`DataError`] if the embedded file is damaged.
 pub fn digits() -> Result<Vec<Digit>, DataError> {
     let mut text = String::new();
     GzDecoder::new(DIGITS).read_to_string(&mut text)?;
@@ -62,22 +62,23 @@ fn parse(line: &str) -> Option<Digit> {
     (numbers.next().is_none() && usize::from(class) < CLASSES).then_some(Digit { pixels, class })
 }
 
-/// The digits in three parts that have no digit in common.
+/// Three disjoint parts of the digits.
 #[derive(Debug, Clone)]
 pub struct Splits {
-    /// 70 %, to learn from.
+    /// 70 % of the digits, for training.
     pub train: Vec<Digit>,
-    /// 10 %, to watch while learning.
+    /// 10 % of the digits, for validation during training.
     pub valid: Vec<Digit>,
-    /// 20 %, to judge the result.
+    /// 20 % of the digits, for the final test.
     pub test: Vec<Digit>,
 }
 
-/// Shuffles by `seed` (the same seed gives the same splits anywhere) and splits.
+/// Shuffles the digits by `seed` and splits them. The same seed gives the same splits on every
+/// platform.
 ///
 /// # Errors
 ///
-/// As [`digits`].
+/// Returns the errors of [`digits`].
 pub fn splits(seed: u64) -> Result<Splits, DataError> {
     let mut train = digits()?;
     SplitMix::new(seed).shuffle(&mut train);

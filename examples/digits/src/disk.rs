@@ -1,10 +1,10 @@
-//! A disk that takes its time, for programs with faults: how long they wait for it is known, whatever else
-//! the machine does.
+//! A simulated slow disk for programs with faults. Its waiting times are known and do not depend on
+//! the machine's load.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often anybody has waited.
+/// Number of waits in the process.
 static WAITS: AtomicU64 = AtomicU64::new(0);
 
 /// How long every file takes that such a program reads or writes. Flatten it into its own options.
@@ -16,7 +16,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Waits as long as a file takes.
+    /// Waits for the duration of one file access.
     pub fn wait(self) {
         if self.slow_disk > 0 {
             WAITS.fetch_add(1, Ordering::Relaxed);
@@ -24,7 +24,7 @@ impl Disk {
         }
     }
 
-    /// Says on standard error how long all have waited.
+    /// Prints the total waiting time to standard error.
     pub fn tell(self) {
         let milliseconds = WAITS.load(Ordering::Relaxed) * self.slow_disk;
         if milliseconds > 0 {

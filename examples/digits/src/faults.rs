@@ -1,4 +1,4 @@
-//! What programs with faults are told.
+//! Command-line options of programs with faults.
 
 use clap::ValueEnum;
 
@@ -20,12 +20,12 @@ pub struct Faults<Fault: ValueEnum + Clone + Send + Sync + 'static> {
 }
 
 impl<Fault: ValueEnum + Clone + PartialEq + Send + Sync + 'static> Faults<Fault> {
-    /// Whether this is to be done wrong.
+    /// Returns `true` if the fault is enabled.
     pub fn has(&self, fault: Fault) -> bool {
         self.faults.contains(&fault)
     }
 
-    /// The disk, if this is to be done wrong.
+    /// Returns the disk if the fault is enabled.
     pub fn disk_of(&self, fault: Fault) -> Option<Disk> {
         self.has(fault).then_some(self.disk)
     }

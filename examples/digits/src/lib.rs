@@ -1,5 +1,5 @@
-//! What the examples on handwritten digits share, whatever their framework: the data and its
-//! splits, batches of an epoch, the command line and how a program ends.
+//! Framework-independent code for the examples on handwritten digits: data and splits, batches of
+//! an epoch, the command line and program exit.
 
 mod batches;
 mod data;

@@ -1,4 +1,4 @@
-//! The command line that the examples have in common.
+//! Command-line options shared by the examples.
 
 use std::path::PathBuf;
 

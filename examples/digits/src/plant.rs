@@ -1,4 +1,4 @@
-//! Mistakes in the numbers, to be found.
+//! Planted numerical mistakes, which the numerics profiler should detect.
 
 /// A mistake that is planted into the network on purpose, for `--profiler numerics` to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -20,31 +20,32 @@ pub enum Plant {
 }
 
 impl Plant {
-    /// What the layer that underflows multiplies its numbers by, so that they are below the 6e-5 from which on an `f16` loses digits.
+    /// Factor of the underflowing layer's output. Results are below 6e-5, where `f16` numbers
+    /// become subnormal and lose precision.
     pub const TOO_SMALL: f64 = 1e-5;
 
-    /// What the layer that is dead adds to its numbers.
+    /// Offset of the dead layer's output.
     pub const NEGATIVE: f64 = -1000.0;
 
-    /// From which step on layers make their mistake.
+    /// First step in which layers make their mistake.
     const FROM: u64 = 20;
 
-    /// The mistake, once it is time for it.
+    /// Returns the mistake if it is active in this step.
     pub fn in_step(plant: Option<Self>, step: u64) -> Option<Self> {
         plant.filter(|plant| step >= Self::FROM || !matches!(plant, Self::Nan | Self::Variance))
     }
 
-    /// The mistake, if the layer `conv2` makes it.
+    /// Returns the mistake if it belongs to the layer `conv2`.
     pub fn of_conv2(plant: Option<Self>) -> Option<Self> {
         plant.filter(|plant| matches!(plant, Self::Half | Self::Underflow | Self::Flipped))
     }
 
-    /// The mistake, if the layer `hidden` makes it.
+    /// Returns the mistake if it belongs to the layer `hidden`.
     pub fn of_hidden(plant: Option<Self>) -> Option<Self> {
         plant.filter(|plant| matches!(plant, Self::Nan | Self::Variance | Self::Dead))
     }
 
-    /// What the learning rate is multiplied by.
+    /// Returns the factor of the learning rate.
     pub fn of_learning_rate(plant: Option<Self>) -> f64 {
         if plant == Some(Self::LearningRate) { 1e5 } else { 1.0 }
     }

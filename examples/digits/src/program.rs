@@ -1,4 +1,4 @@
-//! How the programs end: reports, accuracy, exit code.
+//! Program exit: reports, accuracy and exit code.
 
 use std::error::Error;
 use std::fs::File;
@@ -12,10 +12,10 @@ use mlprof_train::{Callback, FitOutcome, Result as HookResult, StopReason, Train
 
 use crate::options::Options;
 
-/// Runs the body of a program with the profiler that was asked for, and ends it: the accuracy goes
-/// to standard output as `test accuracy: 97.2 %`, an error to standard error.
+/// Runs the body of a program with the requested profiler and returns its exit code. The accuracy
+/// goes to standard output as `test accuracy: 97.2 %`, and an error to standard error.
 ///
-/// Exit code 0, 1 after an error, 2 for an unknown profiler.
+/// The exit code is 0, 1 after an error, or 2 for an unknown profiler.
 pub fn finish(
     program: &str,
     options: &Options,
@@ -23,13 +23,13 @@ pub fn finish(
 ) -> ExitCode {
     command_line::run(program, &options.profiling, |profiler| {
         let accuracy = body(profiler)?;
-        // Not `println!`, which panics when the reader has gone: `… | head`.
+        // `println!` is avoided, because it panics if the reader has exited, as in `… | head`.
         let _ = writeln!(std::io::stdout(), "test accuracy: {:.1} %", accuracy * 100.0);
         Ok(())
     })
 }
 
-/// The reports of a program's stages, as `--json` writes them.
+/// The reports of a program's stages, in the form that `--json` writes.
 #[derive(Debug)]
 pub struct Measured {
     profiler: Arc<dyn Profiler>,
@@ -37,29 +37,29 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Collects the reports of this profiler.
+    /// Creates a collection for the reports of `profiler`.
     pub fn new(profiler: &Arc<dyn Profiler>) -> Self {
         Self { profiler: profiler.clone(), reports: Vec::new() }
     }
 
-    /// Runs a stage and keeps its report, whatever the outcome.
+    /// Runs a stage and stores its report, regardless of the outcome.
     pub fn stage<T>(&mut self, stage: impl FnOnce() -> T) -> T {
         let outcome = stage();
         self.reports.extend(command_line::reports_of(&self.profiler));
         outcome
     }
 
-    /// All reports so far.
+    /// Returns all reports so far.
     pub fn reports(&self) -> &[Report] {
         &self.reports
     }
 }
 
-/// An error if the fit was ended before its time.
+/// Returns an error if the fit ended early.
 ///
 /// # Errors
 ///
-/// What ended it.
+/// Returns the reason for the early end.
 pub fn refuse_early_end(outcome: &FitOutcome) -> Result<(), Box<dyn Error>> {
     match &outcome.stopped {
         StopReason::MaxEpochs | StopReason::MaxSteps => Ok(()),
@@ -67,8 +67,8 @@ pub fn refuse_early_end(outcome: &FitOutcome) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Writes the loss of every training batch to a file, one per line, to the last bit: what
-/// `--loss-curve` asks for.
+/// Writes the loss of every training batch to a file, one per line and in full precision.
+/// `--loss-curve` enables it.
 #[derive(Debug)]
 pub struct LossCurve {
     path: PathBuf,
@@ -76,11 +76,11 @@ pub struct LossCurve {
 }
 
 impl LossCurve {
-    /// Starts the file anew.
+    /// Creates the file or truncates it.
     ///
     /// # Errors
     ///
-    /// The file's name and why it cannot be written.
+    /// Returns an error with the file name and the reason.
     pub fn create(path: &Path) -> Result<Self, Box<dyn Error>> {
         let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Self { path: path.to_owned(), file: BufWriter::new(file) })
@@ -94,7 +94,7 @@ impl LossCurve {
 impl Callback for LossCurve {
     fn on_train_batch_end(&mut self, trainer: &mut TrainerState) -> HookResult<()> {
         let Some(loss) = trainer.loss() else { return Ok(()) };
-        // As many digits as it takes to read the same number back.
+        // The `Debug` format has enough digits to restore the same number.
         let result = writeln!(self.file, "{loss:?}");
         self.checked(result)
     }

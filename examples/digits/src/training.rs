@@ -1,4 +1,4 @@
-//! A whole training with this project's trainer: fit, test, reports.
+//! A whole training with mlprof's trainer: fit, test and reports.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use mlprof_train::{
 use crate::options::{Options, TrainerOptions};
 use crate::program::{LossCurve, Measured, refuse_early_end};
 
-/// The metric by which checkpoints are kept and the training is ended.
+/// The metric that selects checkpoints and ends the training early.
 const WATCHED: &str = "val_loss";
 
 /// The loaders of a training.
 pub struct Loaders<'data, Batch> {
-    /// To learn from.
+    /// Training data.
     pub train: &'data dyn DataLoader<Batch>,
-    /// To watch while learning.
+    /// Validation data.
     pub valid: &'data dyn DataLoader<Batch>,
-    /// To judge the result.
+    /// Test data.
     pub test: &'data dyn DataLoader<Batch>,
 }
 
@@ -31,12 +31,12 @@ impl<Batch> std::fmt::Debug for Loaders<'_, Batch> {
     }
 }
 
-/// Trains `module` as the command line says, tests it, and writes the reports that were asked for,
-/// also when either ends early. The test accuracy, from 0 to 1.
+/// Trains and tests `module` according to the command line, and writes the requested reports even
+/// if training or test ends early. Returns the test accuracy, from 0 to 1.
 ///
 /// # Errors
 ///
-/// Whatever ended the fit or the test.
+/// Returns the error that ended the fit or the test.
 pub fn train_and_test<M: TrainModule>(
     module: &mut M,
     loaders: &Loaders<'_, M::Batch>,
@@ -78,16 +78,17 @@ pub fn train_and_test<M: TrainModule>(
         }
     });
     let tested = trained.and_then(|()| measured.stage(|| Ok(trainer.test(module, loaders.test)?)));
-    // Also after an error: what was measured until then is not lost.
+    // Reports are also written after an error, so that the measurements so far are not lost.
     options.profiling.write_reports(measured.reports())?;
     test_accuracy(&tested?)
 }
 
-/// The accuracy that a test logged as `test_accuracy`, from 0 to 1.
+/// Returns the accuracy that a test logged as `test_accuracy`, from 0 to 1.
 ///
 /// # Errors
 ///
-/// When the test was ended early, and the accuracy is that of a part.
+/// Returns an error if the test ended early, because the accuracy then covers only a part of the
+/// data.
 pub fn test_accuracy(outcome: &EvaluationOutcome) -> Result<f64, Box<dyn Error>> {
     match outcome.metrics.get("test_accuracy") {
         Some(accuracy) if !outcome.is_interrupted => Ok(*accuracy),

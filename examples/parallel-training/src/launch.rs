@@ -1,4 +1,4 @@
-//! Starting the processes of a run on this machine, as `torchrun` does for Python programs.
+//! Starts the processes of a run on this machine, as `torchrun` does for Python programs.
 
 use std::fmt::Write;
 use std::io;
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 
 use mlprof_core::interrupt;
 
-/// How often to look whether a process has ended.
+/// Polling interval for ended processes.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Why a run of several processes failed.
+/// An error of a run with several processes.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
-    /// A process could not be started; those before it were ended.
+    /// A process could not be started. The earlier processes were ended.
     #[error("rank {rank} cannot be started: {source}")]
     Start {
-        /// Which.
+        /// Rank of the process.
         rank: u32,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// There is no port to meet at.
+    /// No free port was found for the meeting.
     #[error("there is no free port on 127.0.0.1: {0}")]
     Port(io::Error),
     /// Some processes failed.
@@ -33,17 +33,18 @@ pub enum LaunchError {
 
 mlprof_core::debug_as_display!(LaunchError);
 
-/// Starts this program so many times, with the same arguments, and waits for all of them.
+/// Starts this program `processes` times with the same arguments, and waits for all of them.
 ///
-/// Each is told its place by `RANK`, `LOCAL_RANK` and `WORLD_SIZE`, and where to meet by
-/// `MASTER_ADDR` and `MASTER_PORT`. They share the cores: each gets `RAYON_NUM_THREADS` of them,
-/// unless that is set already. When one fails the others have `grace` to end by themselves.
+/// Each process receives its position in `RANK`, `LOCAL_RANK` and `WORLD_SIZE`, and the address of
+/// rank 0 in `MASTER_ADDR` and `MASTER_PORT`. The processes share the cores: each gets an equal
+/// number in `RAYON_NUM_THREADS`, unless that variable is already set. If one process fails, the
+/// others have `grace` to exit.
 ///
 /// # Errors
 ///
-/// Which ranks failed, and how.
+/// Returns the failed ranks and their exit reasons.
 pub fn launch(processes: u32, grace: Duration) -> Result<(), LaunchError> {
-    // Ctrl-C reaches the ranks, too: they report and end, and this one waits for them.
+    // Ctrl-C also reaches the ranks. They report and exit, and this process waits for them.
     let _watch = interrupt::watch();
     let port = free_port().map_err(LaunchError::Port)?;
     let mut running = Running(Vec::new());
@@ -71,8 +72,8 @@ pub fn launch(processes: u32, grace: Duration) -> Result<(), LaunchError> {
     if failures.is_empty() { Ok(()) } else { Err(LaunchError::Failed(failures)) }
 }
 
-/// A port that was free a moment ago. Somebody else may take it before rank 0 does; rank 0 then
-/// says so.
+/// Returns a port that was free a moment ago. Another program may take it before rank 0 does, and
+/// rank 0 then reports this.
 fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
@@ -93,10 +94,10 @@ fn start(rank: u32, processes: u32, port: u16) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Processes that were started. Whatever still runs when this is dropped is killed.
+/// Started processes. Those that are still running when this is dropped are killed.
 struct Running(Vec<(u32, Child)>);
 
-/// How a rank ended.
+/// The exit of a rank.
 struct Ended {
     rank: u32,
     how: io::Result<ExitStatus>,
@@ -104,7 +105,7 @@ struct Ended {
 }
 
 impl Running {
-    /// Waits until all have ended; in the order in which they did.
+    /// Waits until all processes have exited and returns them in exit order.
     fn wait(&mut self, grace: Duration) -> Vec<Ended> {
         let mut ended = Vec::new();
         let mut deadline: Option<Instant> = None;
@@ -136,7 +137,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         for (_, child) in &mut self.0 {
-            // One that has ended already cannot be killed, and that is fine.
+            // An error is ignored, because a process that has already exited cannot be killed.
             let _ = child.kill();
             let _ = child.wait();
         }

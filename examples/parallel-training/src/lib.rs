@@ -1,5 +1,5 @@
-//! What the examples that train one network in several processes share, whatever their framework: processes that
-//! find each other, means of what all of them have, and the program around it.
+//! Framework-independent code for the examples that train one network in several processes: process
+//! discovery, averaging over all ranks, and the program around it.
 
 pub mod launch;
 pub mod process_group;

@@ -18,7 +18,7 @@ use crate::Rank;
 use crate::launch::launch;
 use crate::process_group::{Meeting, ProcessGroup};
 
-/// After how many steps `--lose-rank` strikes.
+/// Number of steps after which `--lose-rank` takes effect.
 const LOST_AFTER: usize = 10;
 
 /// The command line of a program that trains in several processes.
@@ -56,7 +56,7 @@ enum SlowAt {
 }
 
 impl Arguments {
-    /// By how much this rank is slow at `what`.
+    /// Returns the delay of this rank for `what`.
     fn slow_by(&self, run: &RunContext, what: SlowAt) -> Duration {
         let is_slow = self.slow_rank == Some(run.rank) && self.slow_at == what;
         if is_slow { Duration::from_millis(self.slow_by) } else { Duration::ZERO }
@@ -65,16 +65,16 @@ impl Arguments {
 
 /// A network that several processes train together.
 pub trait ParallelModule: TrainModule {
-    /// Makes sure that all processes have the same weights, to the last bit.
+    /// Checks that the weights of all processes are bit-identical.
     ///
     /// # Errors
     ///
-    /// Which rank differs, or is lost.
+    /// Returns an error with the rank that differs or is lost.
     fn check_weights(&mut self) -> Result<(), Box<dyn Error>>;
 }
 
-/// Starts as many processes as are wanted, or is one of them: trains what `make_module` makes of a seed on
-/// digits, of which `make_batch` makes batches.
+/// Starts the requested number of processes, or runs as one of them. Each process trains the module
+/// that `make_module` creates from a seed, on digits that `make_batch` converts to batches.
 pub fn run<M: ParallelModule<Batch: 'static>>(
     program: &str,
     arguments: &Arguments,
@@ -83,19 +83,19 @@ pub fn run<M: ParallelModule<Batch: 'static>>(
 ) -> ExitCode {
     let run = RunContext::from_environment();
     command_line::run(program, &arguments.options.profiling, |profiler| {
-        // A launcher that starts a single process says so, too.
+        // A launcher may also start a single process and set these variables.
         let is_rank = run.world_size > 1 || std::env::var_os("RANK").is_some();
         if is_rank || arguments.processes == 1 {
             return train(arguments, profiler, &run, make_module, make_batch)
                 .map_err(|error| format!("rank {}: {}", run.rank, with_causes(&*error)).into());
         }
-        // Enough for the others to notice and to write their reports.
+        // This is enough time for the other ranks to notice the loss and to write their reports.
         let grace = Duration::from_secs(arguments.timeout + 5);
         Ok(launch(arguments.processes, grace)?)
     })
 }
 
-/// What one process does.
+/// Runs the training of one process.
 fn train<M: ParallelModule<Batch: 'static>>(
     arguments: &Arguments,
     profiler: &Arc<dyn Profiler>,
@@ -123,7 +123,7 @@ fn train<M: ParallelModule<Batch: 'static>>(
     });
     let tested = trained.and_then(|()| {
         module.check_weights()?;
-        // The others have the same network: one of them is enough.
+        // All ranks have the same network, so only rank 0 tests it.
         let is_root = run.rank == 0;
         let tested = is_root.then(|| {
             let batches = batches(test, options, Order::Kept, Duration::ZERO, make_batch);
@@ -132,12 +132,12 @@ fn train<M: ParallelModule<Batch: 'static>>(
         Ok(tested.transpose()?)
     });
     if run.rank == 0 {
-        // Also after an error: what was measured until then is not lost.
+        // Reports are also written after an error, so that the measurements so far are not lost.
         options.profiling.write_reports(measured.reports())?;
     }
     let Some(outcome) = tested? else { return Ok(()) };
     let accuracy = test_accuracy(&outcome)?;
-    // Not `println!`, which panics when the reader has gone: `… | head`.
+    // `println!` is avoided, because it panics if the reader has exited, as in `… | head`.
     let mut out = std::io::stdout();
     if run.world_size > 1 {
         let _ = writeln!(out, "{} processes have the same weights", run.world_size);

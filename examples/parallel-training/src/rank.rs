@@ -7,40 +7,41 @@ use mlprof_core::profile_collective;
 
 use crate::process_group::{ProcessGroup, Result};
 
-/// A process among those that train together: it knows the others, and what is to go wrong with it.
+/// A process of a group, with optional simulated failures.
 #[derive(Debug)]
 pub struct Rank {
     group: ProcessGroup,
-    /// How often gradients were averaged, by which all ranks know one such meeting from the next.
+    /// Number of averagings so far, by which all ranks identify the same collective operation.
     averaged: u64,
-    /// The step after which this process is to end suddenly.
+    /// The step after which this process exits abruptly.
     lost_after: Option<usize>,
-    /// How much longer each forward is to take.
+    /// Additional duration of each forward pass.
     slow_by: Duration,
 }
 
 impl Rank {
-    /// A member of this group. After `lost_after` steps it ends without a word, to show what the others do then;
-    /// each of its forwards takes `slow_by` longer, as on a slower machine, to show who is then waited for.
+    /// Creates a member of the group. After `lost_after` steps, it exits without a message, which
+    /// shows the reaction of the other ranks. Each forward pass takes `slow_by` longer, as on a
+    /// slower machine, which shows how the others wait.
     pub fn new(group: ProcessGroup, lost_after: Option<usize>, slow_by: Duration) -> Self {
         Self { group, averaged: 0, lost_after, slow_by }
     }
 
-    /// Replaces weights by those of rank 0.
+    /// Replaces the weights with those of rank 0.
     ///
     /// # Errors
     ///
-    /// If a rank is lost.
+    /// Returns an error if a rank is lost.
     pub fn broadcast(&mut self, weights: &mut [f32]) -> Result<()> {
         self.group.broadcast(weights)
     }
 
-    /// Has `average` replace gradients by the means of all processes', which is measured as the collective that
-    /// it is.
+    /// Calls `average` to replace the gradients with the means over all processes, and measures the
+    /// call as a collective operation.
     ///
     /// # Errors
     ///
-    /// Those of `average`.
+    /// Returns the errors of `average`.
     pub fn average_gradients<T, E>(
         &mut self,
         average: impl FnOnce(&mut ProcessGroup) -> Result<T, E>,
@@ -50,31 +51,31 @@ impl Rank {
         average(&mut self.group)
     }
 
-    /// Takes the time that a forward is to take longer.
+    /// Waits for the additional duration of a forward pass.
     pub fn before_forward(&self) {
         if !self.slow_by.is_zero() {
             thread::sleep(self.slow_by);
         }
     }
 
-    /// Ends this process, if it is to be lost after so many steps.
+    /// Exits this process if it is configured to be lost after this number of steps.
     pub fn after_step(&self, steps: usize) {
         if self.lost_after.is_some_and(|lost_after| steps >= lost_after) {
             std::process::exit(70);
         }
     }
 
-    /// Makes sure that all processes have the same weights, to the last bit.
+    /// Checks that the weights of all processes are bit-identical.
     ///
     /// # Errors
     ///
-    /// Which rank differs, or is lost.
+    /// Returns an error with the rank that differs or is lost.
     pub fn check_equal(&mut self, weights: &[f32]) -> Result<()> {
         self.group.check_equal(checksum(weights))
     }
 }
 
-/// FNV-1a over every bit of the numbers.
+/// Computes an FNV-1a hash over all bits of the numbers.
 fn checksum(values: &[f32]) -> u64 {
     values.iter().flat_map(|value| value.to_le_bytes()).fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)

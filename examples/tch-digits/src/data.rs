@@ -4,21 +4,21 @@ use digits::{Digit, SIDE};
 use mlprof_tch::MoveTo;
 use tch::{Device, TchError, Tensor};
 
-/// Several digits as tensors.
+/// A batch of digits as tensors.
 #[derive(Debug)]
 pub struct Batch {
-    /// `[batch, 1, SIDE, SIDE]`
+    /// Shape `[batch, 1, SIDE, SIDE]`.
     pub images: Tensor,
-    /// `[batch]`
+    /// Shape `[batch]`.
     pub classes: Tensor,
 }
 
 impl Batch {
-    /// These digits, on the CPU.
+    /// Creates the tensors on the CPU.
     ///
     /// # Errors
     ///
-    /// What torch says, such as no memory left.
+    /// Returns torch's error, for example if memory is exhausted.
     pub fn new(digits: &[Digit]) -> Result<Self, TchError> {
         let pixels: Vec<f32> = digits.iter().flat_map(|digit| digit.pixels).collect();
         let classes: Vec<i64> = digits.iter().map(|digit| i64::from(digit.class)).collect();

@@ -1,4 +1,4 @@
-//! How the network learns.
+//! The training module of the network.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use tch::{Device, TchError, Tensor};
 
 use crate::{Batch, DigitNet};
 
-/// What all programs of this example learn with.
+/// Learning rate of all programs of this example.
 pub const LEARNING_RATE: f64 = 2e-3;
 
 /// The network and its variables.
@@ -21,7 +21,7 @@ pub struct Learner {
 }
 
 impl Learner {
-    /// A network whose weights the seed repeats.
+    /// Creates a network whose weights are determined by `seed`.
     pub fn new(seed: u64, device: Device) -> Self {
         tch::manual_seed(seed as i64);
         let variables = VarStore::new(device);
@@ -29,17 +29,17 @@ impl Learner {
         Self { variables, net, plant: None }
     }
 
-    /// Makes a mistake on purpose.
+    /// Plants a mistake.
     #[must_use]
     pub fn plant(self, plant: Option<Plant>) -> Self {
         Self { plant, ..self }
     }
 
-    /// Begins with the weights of a checkpoint, if there is one.
+    /// Loads the weights of a checkpoint, if one is given.
     ///
     /// # Errors
     ///
-    /// What torch says of the file.
+    /// Returns torch's error for the file.
     pub fn weights(mut self, file: Option<&Path>) -> Result<Self, TchError> {
         if let Some(file) = file {
             self.variables.load(file)?;
@@ -63,7 +63,7 @@ impl TrainModule for Learner {
     fn configure_optimizers(&mut self) -> TrainResult<Optimizers<TchOptimizer>> {
         let rate = LEARNING_RATE * Plant::of_learning_rate(self.plant);
         let optimizer = TchOptimizer::new(nn::Adam::default(), &self.variables, rate)?;
-        // A little less after each epoch.
+        // The learning rate decreases after each epoch.
         let schedule = move |epochs: usize| rate * 0.95f64.powf(epochs as f64);
         Ok(Optimizers::new(optimizer).lr_scheduler(LrInterval::Epoch, schedule))
     }

@@ -1,4 +1,4 @@
-//! What the programs of this example share: digits as tensors, and a small network.
+//! Code shared by the programs of this example: digits as tensors, and a small network.
 
 mod data;
 mod learner;

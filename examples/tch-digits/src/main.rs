@@ -1,4 +1,4 @@
-//! Trains a small CNN on handwritten digits, under a profiler.
+//! Trains a small CNN on handwritten digits under a profiler.
 //!
 //! `cargo xtask run tch-digits -- --profiler simple`
 
@@ -25,7 +25,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let Arguments { options, trainer } = Arguments::parse();
-    // The network is small: a second thread costs more than it brings.
+    // The network is so small that a second thread costs more than it saves.
     tch::set_num_threads(1);
     finish("tch-digits", &options, |profiler| run(&options, &trainer, profiler))
 }

@@ -8,7 +8,7 @@ use tch::{Kind, TchError, Tensor};
 
 use crate::Batch;
 
-/// Two convolutions, pooling, two linear layers; each a row of the report.
+/// A network of two convolutions, pooling and two linear layers. Each layer is a row of the report.
 #[derive(Debug)]
 pub struct DigitNet {
     conv1: ProfiledLayer<Conv2D>,
@@ -19,7 +19,7 @@ pub struct DigitNet {
 
 #[profiled]
 impl DigitNet {
-    /// A network with random weights.
+    /// Creates a network with random weights.
     pub fn new(path: &Path<'_>) -> Self {
         let conv = |name: &str, input, output| {
             let config = ConvConfig { padding: 1, ..Default::default() };
@@ -36,29 +36,29 @@ impl DigitNet {
         }
     }
 
-    /// The mean cross-entropy of a batch.
+    /// Returns the mean cross-entropy of a batch.
     ///
     /// # Errors
     ///
-    /// What torch says.
+    /// Returns torch's error.
     pub fn loss(&self, batch: &Batch) -> Result<Tensor, TchError> {
         self.planted_loss(batch, None)
     }
 
-    /// The same with a mistake.
+    /// Returns the mean cross-entropy of a batch with a planted mistake.
     ///
     /// # Errors
     ///
-    /// What torch says.
+    /// Returns torch's error.
     pub fn planted_loss(&self, batch: &Batch, plant: Option<Plant>) -> Result<Tensor, TchError> {
         loss(&scores(self, &batch.images, plant), batch)
     }
 
-    /// The mean cross-entropy of a batch, and the share of its digits that the network knows.
+    /// Returns the mean cross-entropy of a batch, and the share of correctly classified digits.
     ///
     /// # Errors
     ///
-    /// What torch says.
+    /// Returns torch's error.
     pub fn judge(&self, batch: &Batch) -> Result<(f64, f64), TchError> {
         let _no_grad = tch::no_grad_guard();
         let scores = self.forward(&batch.images);
@@ -69,7 +69,7 @@ impl DigitNet {
 }
 
 impl Module for DigitNet {
-    /// `[batch, 1, 8, 8]` to `[batch, 10]`: how much each image looks like each class.
+    /// Maps images `[batch, 1, 8, 8]` to scores `[batch, 10]`, one per class.
     fn forward(&self, images: &Tensor) -> Tensor {
         scores(self, images, None)
     }
@@ -87,7 +87,7 @@ fn scores(net: &DigitNet, images: &Tensor, plant: Option<Plant>) -> Tensor {
     net.out.forward(&net.hidden.measure_output(&features, hidden).relu())
 }
 
-/// What a layer returns that makes this mistake.
+/// Returns a layer's output with the planted mistake.
 fn planted(output: Tensor, plant: Option<Plant>) -> Tensor {
     match plant {
         Some(Plant::Nan) => output.relu().log(),
@@ -103,7 +103,7 @@ fn planted(output: Tensor, plant: Option<Plant>) -> Tensor {
     }
 }
 
-/// What the rest of the network gets of what a layer returned: what 16 bits have left of it.
+/// Converts a layer's 16-bit output back for the rest of the network.
 fn unplanted(output: Tensor, plant: Option<Plant>) -> Tensor {
     match plant {
         Some(Plant::Underflow) => output.to_kind(Kind::Float) / Plant::TOO_SMALL,
@@ -111,7 +111,7 @@ fn unplanted(output: Tensor, plant: Option<Plant>) -> Tensor {
     }
 }
 
-/// What the layer returns with its filters upside down.
+/// Returns the layer's output with flipped filters.
 fn upside_down(conv: &Conv2D, input: &Tensor) -> Tensor {
     input.conv2d(&conv.ws.flip([2, 3]), conv.bs.as_ref(), [1, 1], [1, 1], [1, 1], 1)
 }

@@ -9,8 +9,8 @@ use tch::{Device, Tensor, no_grad};
 
 use crate::{Batch, LEARNING_RATE, Learner};
 
-/// The network of one process. It starts from the weights of rank 0, and takes every step along the
-/// mean of all processes' gradients, so that it stays the same in all of them.
+/// The network of one process. It starts from the weights of rank 0. Each step uses the mean
+/// gradients of all processes, so the weights stay the same in all of them.
 #[derive(Debug)]
 pub struct ParallelLearner {
     inner: Learner,
@@ -18,7 +18,7 @@ pub struct ParallelLearner {
 }
 
 impl ParallelLearner {
-    /// A network whose weights the seed repeats.
+    /// Creates a network whose weights are determined by `seed`.
     pub fn new(seed: u64, rank: Rank) -> Self {
         Self { inner: Learner::new(seed, Device::Cpu), rank }
     }
@@ -76,13 +76,13 @@ impl TrainModule for ParallelLearner {
     }
 }
 
-/// All numbers of some tensors, one tensor after the other.
+/// Returns the concatenated numbers of several tensors.
 fn flat(tensors: &[Tensor]) -> Result<Vec<f32>, tch::TchError> {
     let flat: Vec<Tensor> = tensors.iter().map(|tensor| tensor.detach().reshape([-1])).collect();
     Vec::try_from(Tensor::f_cat(&flat, 0)?)
 }
 
-/// The other way round.
+/// Fills the tensors with the numbers that [`flat`] returned.
 fn fill(tensors: &mut [Tensor], mut numbers: &[f32]) {
     no_grad(|| {
         for tensor in tensors {

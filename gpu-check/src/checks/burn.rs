@@ -1,4 +1,4 @@
-//! Training with burn: what CUPTI says of its kernels, and what burn says of them itself.
+//! Compares CUPTI's kernel times with burn's own for a training with burn.
 
 use burn::cubecl::future::block_on;
 use burn::tensor::{Device, ProfileOptions};
@@ -14,23 +14,23 @@ use crate::pairs::Comparison;
 use crate::recording::{Event, Plan, Recorded, record};
 use crate::statistics::{difference, time};
 
-/// Steps that are recorded.
+/// Number of recorded steps.
 pub const STEPS: u64 = 3;
-/// Steps before, in which kernels are compiled and the fastest are found.
+/// Number of earlier steps, in which kernels are compiled and autotuned.
 const WARM_UP: usize = 10;
-/// Steps of the large network in one window of CUDA's events, so that what the host does before the
-/// first kernel is little beside them.
+/// Number of steps of the large network between two CUDA events. They are long enough that the
+/// host's work before the first kernel is negligible.
 const LARGE_STEPS: usize = 8;
 
-/// Steps of the small network, recorded with burn's hooks in place.
+/// Recorded steps of the small network, with burn's hooks installed.
 pub struct Steps {
     pub recorded: Recorded,
-    /// Where the trace is, as long as this lives.
+    /// Folder of the trace, which is deleted when this is dropped.
     pub folder: tempfile::TempDir,
 }
 
 impl Shared {
-    /// Records the steps, if that was not done before.
+    /// Records the steps on the first call and returns them.
     pub(super) fn steps(&mut self) -> Result<&Steps, String> {
         let steps = match self.steps.take() {
             Some(steps) => steps,
@@ -54,7 +54,8 @@ fn record_steps() -> Result<Steps, String> {
         training.step();
     }
     wait(&device)?;
-    // Recorded and thrown away: what recording costs at first, and what is tried only now.
+    // This recording is discarded. It absorbs the initial cost of recording and the remaining
+    // autotuning.
     record(Plan { steps: Some(2), ..Plan::default() }, |profiler| {
         for _ in 0..2 {
             training.step();
@@ -70,7 +71,8 @@ fn record_steps() -> Result<Steps, String> {
     let recorded = record(plan, |profiler| {
         for _ in 0..STEPS {
             training.step();
-            // As a training that reads its loss: else all kernels would run in the last step.
+            // The wait is like that of a training that reads its loss. Otherwise, all kernels would
+            // run in the last step.
             wait(&device)?;
             profiler.step();
         }
@@ -79,7 +81,7 @@ fn record_steps() -> Result<Steps, String> {
     Ok(Steps { recorded, folder })
 }
 
-/// The kernels that were told of by the driver, or by burn, in the order of their launches.
+/// Returns the kernels reported by the driver, or those reported by burn, in launch order.
 fn kernels(recorded: &Recorded, by_driver: bool) -> Vec<&Event> {
     let is_it = |event: &&Event| {
         event.is_of_driver == by_driver && event.activity == DeviceActivity::Kernel
@@ -89,7 +91,7 @@ fn kernels(recorded: &Recorded, by_driver: bool) -> Vec<&Event> {
     kernels
 }
 
-/// As many kernels by CUPTI as burn has launched, and what is made of both.
+/// Checks that CUPTI reports as many kernels as burn launched, and that the report merges both.
 pub fn counted(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     let recorded = &shared.steps()?.recorded;
     let (driver, burn) = (kernels(recorded, true).len(), kernels(recorded, false).len());
@@ -117,7 +119,7 @@ pub fn counted(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     Ok(vec![count, report])
 }
 
-/// CUPTI's times of each kernel against burn's.
+/// Compares CUPTI's time of each kernel with burn's.
 pub fn times(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     let name = "burn: kernel times";
     let recorded = &shared.steps()?.recorded;
@@ -136,8 +138,9 @@ pub fn times(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     Ok(vec![Row::decided(name, comparison.words(), limit, comparison.is_good())])
 }
 
-/// CUDA's events around some steps, as cubecl puts them into its stream, against the kernels between
-/// them. Without burn's hooks, which would put events around each kernel.
+/// Compares the time between two CUDA events around several steps with the kernels between them.
+/// cubecl places the events in its stream. burn's hooks are not installed, because they would add
+/// events around each kernel.
 pub fn step(_: &Options, _: &mut Shared) -> Result<Vec<Row>, String> {
     let device = device();
     let mut training = Training::large(&device);

@@ -1,4 +1,4 @@
-//! Kernels of candle's ops.
+//! Checks the kernels of candle's ops.
 
 use candle_core::{Device, Tensor};
 use mlprof_core::hook::DeviceActivity;
@@ -16,7 +16,7 @@ pub fn run(_: &Options, _: &mut Shared) -> Result<Vec<Row>, String> {
     let device = Device::new_cuda(0).map_err(explain)?;
     let matrix = || Tensor::randn(0f32, 1.0, (256, 256), &device);
     let (one, other) = (matrix().map_err(explain)?, matrix().map_err(explain)?);
-    // Libraries are loaded and kernels compiled at their first use.
+    // Libraries are loaded and kernels are compiled at their first use.
     one.matmul(&other).map_err(explain)?;
     device.synchronize().map_err(explain)?;
     let recorded = record(Plan { keeps_events: true, ..Plan::default() }, |_| {
@@ -42,7 +42,7 @@ pub fn run(_: &Options, _: &mut Shared) -> Result<Vec<Row>, String> {
         kernels.len(),
         if has_time { "its" } else { "no" }
     );
-    // A product, a function of each element and a sum are three ops.
+    // A matrix product, an elementwise function and a sum are three ops.
     let is_good = kernels.len() >= 3 && inside == kernels.len() && has_time;
     Ok(vec![Row::decided("candle", measured, "all of at least 3", is_good)])
 }

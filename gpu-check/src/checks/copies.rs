@@ -1,4 +1,4 @@
-//! Copies and fills of memory against CUDA's events.
+//! Compares copies and fills of memory with CUDA events.
 
 use cudarc::driver::sys::CUevent_flags;
 use mlprof_core::hook::DeviceActivity;
@@ -12,10 +12,10 @@ use crate::recording::{Event, Plan, record};
 use crate::statistics::{difference, time};
 
 const BYTES: usize = 256 << 20;
-/// So many copies of one kind follow each other between two events: before the first the device
-/// waits for the host.
+/// Number of consecutive copies of one kind between two events. The device waits for the host
+/// before the first copy.
 const TIMES: usize = 20;
-/// The part by which two measurements of one copy may differ.
+/// Maximum relative difference between two measurements of one copy.
 const PART: f64 = 0.1;
 const TO_DEVICE: &str = "host to device";
 const ON_DEVICE: &str = "device to device";
@@ -24,7 +24,7 @@ const FILL: &str = "fill";
 
 pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     let gpu = shared.gpu()?;
-    // The first copies of a process are slower.
+    // The first copies of a process are slower and are not measured.
     copy_all(gpu, &PassThroughProfiler)?;
     let mut by_events = Vec::new();
     let recorded = record(Plan { keeps_events: true, ..Plan::default() }, |profiler| {
@@ -50,10 +50,12 @@ pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     Ok(by_events.into_iter().map(row).collect())
 }
 
-/// Does each copy inside an action of its name; returns each one's nanoseconds by CUDA's events.
+/// Performs each copy inside an action with its name. Returns each copy's duration by CUDA events
+/// in nanoseconds.
 fn copy_all(gpu: &Gpu, profiler: &dyn Profiler) -> Result<Vec<(&'static str, f64)>, String> {
     let stream = gpu.stream();
-    // SAFETY: only CUDA writes to it, and it is not read before a copy has filled it.
+    // SAFETY: the uninitialised buffer is only written by CUDA, and it is not read before a copy
+    // has filled it.
     let mut host = unsafe { stream.context().alloc_pinned::<u8>(BYTES) }.map_err(explain)?;
     let mut one = stream.alloc_zeros::<u8>(BYTES).map_err(explain)?;
     let mut other = stream.alloc_zeros::<u8>(BYTES).map_err(explain)?;

@@ -1,4 +1,4 @@
-//! What there is, and whether one kernel is seen.
+//! Shows the environment and checks that one kernel is recorded.
 
 use super::Shared;
 use crate::gpu::Kernel;
@@ -7,7 +7,7 @@ use crate::options::Options;
 use crate::outcome::Row;
 use crate::recording::{Plan, record};
 
-/// How the note begins that says why there is nothing.
+/// Beginning of the note that explains why no CUDA data was recorded.
 const NOTHING: &str = "no kernels and copies of CUDA";
 
 pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
@@ -38,7 +38,7 @@ pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     ])
 }
 
-/// The version of the driver's own numbering stands in a file of its kernel module's.
+/// Returns the driver version, which the kernel module provides in a file.
 fn driver(cuda: &str) -> String {
     let text = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
     let own = text.lines().next().and_then(|line| line.split("Kernel Module").nth(1));
@@ -49,7 +49,7 @@ fn driver(cuda: &str) -> String {
     }
 }
 
-/// The file says which version it is, if links to it are followed.
+/// Returns the CUPTI version, which is part of the library's file name after links are resolved.
 fn cupti() -> String {
     let Some(path) = loaded_library("libcupti") else { return "not loaded".to_owned() };
     std::fs::canonicalize(&path).unwrap_or(path).display().to_string()

@@ -1,4 +1,4 @@
-//! Kernels of several threads, and of a graph that is replayed.
+//! Checks kernels of several threads, and kernels of a replayed graph.
 
 use std::thread;
 
@@ -12,9 +12,9 @@ use crate::options::Options;
 use crate::outcome::Row;
 use crate::recording::{Event, Plan, Recorded, record};
 
-/// The action of each thread.
+/// Action names of the threads.
 const THREADS: [&str; 4] = ["thread 0", "thread 1", "thread 2", "thread 3"];
-/// Kernels of each thread.
+/// Kernels per thread.
 const KERNELS: u64 = 2_000;
 const CAPTURE: &str = "capture";
 const REPLAY: &str = "replay";

@@ -1,4 +1,4 @@
-//! Ten million kernels.
+//! Checks a recording with ten million kernels.
 
 use std::time::Instant;
 
@@ -11,19 +11,20 @@ use crate::recording::{Plan, Recorded, record};
 use crate::statistics::grouped;
 
 const KERNELS: u64 = 10_000_000;
-/// There is room for so many events, few of them.
+/// Event capacity of the recording, far below the number of kernels.
 const ROOM: u64 = 1 << 20;
-/// The memory of the process may grow by less than so many bytes.
+/// Maximum growth of the process's memory in bytes.
 const MOST_GROWTH: u64 = 1 << 30;
 
-/// So much may be told of that is neither kept nor dropped: what was over before the recording began.
+/// Maximum number of reported events that are neither kept nor dropped, because they ended before
+/// the recording began.
 const BEFORE: u64 = 100;
-/// How the note begins that says what CUPTI has lost; then comes a number.
+/// Beginning of the note about events that CUPTI lost; a number follows.
 const LOST: &str = "CUPTI had no room for";
 
 pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     let gpu = shared.gpu()?;
-    // What the first recording of a process takes belongs to no kernel.
+    // The first recording of a process absorbs the one-time costs.
     record(Plan::default(), |_| gpu.launch(Kernel::Empty, 1000).and_then(|()| gpu.wait()))?;
     machine::forget_peak()?;
     let before = machine::resident()?;
@@ -45,8 +46,8 @@ pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     ])
 }
 
-/// Whether what is there and what was dropped is all there was. CUPTI counts what it had no room for by
-/// records, of which each kernel has several.
+/// Checks that kept, dropped and lost kernels add up to the total. CUPTI counts lost records, of
+/// which each kernel has several.
 fn accounts(recorded: &Recorded) -> Row {
     let recording = &recorded.recording;
     let (kernels, kept) = (recording.kernels, recording.kept_count);
@@ -68,13 +69,13 @@ fn accounts(recorded: &Recorded) -> Row {
     Row::decided("10 million kernels: counted", measured, limit, is_good)
 }
 
-/// What the note says of CUPTI's room; 0 without one.
+/// Returns the number of lost records from the note about CUPTI, or 0 without such a note.
 fn records_lost(notes: &[String]) -> u64 {
     let numbers = notes.iter().filter_map(|note| note.strip_prefix(LOST)?.split(' ').nth(1));
     numbers.filter_map(|number| number.replace(',', "").parse::<u64>().ok()).sum()
 }
 
-/// Whether the report says what is missing.
+/// Checks that the report notes all missing data.
 fn notes(recorded: &Recorded) -> Row {
     let recording = &recorded.recording;
     let mut unsaid = Vec::new();

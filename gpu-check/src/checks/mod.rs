@@ -1,4 +1,4 @@
-//! The checks.
+//! The checks of this program.
 
 #[cfg(feature = "burn")]
 mod burn;
@@ -18,16 +18,17 @@ use crate::gpu::Gpu;
 use crate::options::Options;
 use crate::outcome::Row;
 
-/// One check; its rows of the table, or why it broke off.
+/// A check of this program. Its function returns rows of the table, or the reason why it was
+/// aborted.
 pub struct Check {
-    /// What it is called on the command line.
+    /// Name of the check on the command line.
     pub name: &'static str,
-    /// What is checked, in one line.
+    /// One-line description of the check.
     pub about: &'static str,
     pub run: fn(&Options, &mut Shared) -> Result<Vec<Row>, String>,
 }
 
-/// What several checks use, made when the first of them needs it.
+/// Resources shared by several checks, created on first use.
 #[derive(Default)]
 pub struct Shared {
     gpu: Option<Gpu>,
@@ -45,9 +46,9 @@ impl Shared {
     }
 }
 
-/// In the order in which they run: the one that measures before any recording first, then those
-/// without a framework, since burn's hooks stay for the
-/// life of the process once they are in; of burn's the one that needs it without hooks.
+/// All checks in execution order. The check that must run before any recording is the first. Checks
+/// without a framework follow, because burn's hooks stay installed for the rest of the process.
+/// Among burn's checks, the one that runs without hooks is the first.
 pub const CHECKS: [Check; 12] = [
     Check {
         name: "recordings",

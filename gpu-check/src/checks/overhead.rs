@@ -1,4 +1,4 @@
-//! What collecting costs per kernel.
+//! Measures the collection cost per kernel.
 
 use std::time::Instant;
 
@@ -10,19 +10,19 @@ use crate::python;
 use crate::recording::{Plan, record};
 use crate::statistics::{median, time};
 
-/// Kernels of one round; the script for torch has as many.
+/// Kernels per round; the script for torch uses the same number.
 const KERNELS: u64 = 20_000;
 /// Pairs of rounds, one without and one with collection.
 const PAIRS: usize = 15;
 const SCRIPT: &str = include_str!("../../python/overhead.py");
 
-/// In nanoseconds per kernel, the median over all pairs.
+/// Costs in nanoseconds per kernel, as medians over all pairs.
 struct Cost {
-    /// Of a launch, when nothing is collected.
+    /// Cost of a launch without collection.
     off: f64,
-    /// What is added to it.
+    /// Additional cost of a launch with collection.
     extra: f64,
-    /// From the end of the recording to the report.
+    /// Time from the end of the recording to the report.
     report: f64,
 }
 
@@ -57,7 +57,7 @@ pub fn run(options: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Nanoseconds per launch, until all have run.
+/// Returns the time per launch in nanoseconds, including the execution of all kernels.
 fn launches(gpu: &Gpu) -> Result<f64, String> {
     let began = Instant::now();
     gpu.launch(Kernel::Empty, KERNELS)?;
@@ -67,7 +67,7 @@ fn launches(gpu: &Gpu) -> Result<f64, String> {
 
 fn measure(gpu: &Gpu) -> Result<Cost, String> {
     let (mut off, mut extra, mut report) = (Vec::new(), Vec::new(), Vec::new());
-    // The first pair warms up, and is left out.
+    // The first pair is a warm-up and is not counted.
     for pair in 0..=PAIRS {
         let without = launches(gpu)?;
         let mut with = 0.0;

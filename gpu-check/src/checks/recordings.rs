@@ -1,4 +1,4 @@
-//! Several recordings of one process, and the cost of a launch between them.
+//! Checks several recordings in one process, and the cost of a launch between them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -15,16 +15,17 @@ use crate::statistics::{median, time};
 
 /// Recordings of each kind.
 const RECORDINGS: usize = 20;
-/// Kernels of each recording.
+/// Kernels per recording.
 const KERNELS: u64 = 1_000;
-/// Kernels of one measurement between recordings, and the number of measurements.
+/// Kernels per measurement between recordings, and the number of measurements.
 const BETWEEN: (u64, usize) = (20_000, 5);
-/// A launch after a recording may take so many times what one took before.
+/// Maximum time of a launch after a recording, relative to a launch before it.
 const MOST: f64 = 1.25;
-/// Threads that launch while recordings begin and end.
+/// Threads that launch kernels while recordings begin and end.
 const THREADS: usize = 4;
 
-/// Runs first: no recording of the process may come before its first measurement.
+/// Runs the check, which must be the first: no recording of the process may precede its first
+/// measurement.
 pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     let gpu = shared.gpu()?;
     gpu.launch(Kernel::Empty, KERNELS)?;
@@ -42,7 +43,7 @@ pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Returns the time of a launch, until all have run: nanoseconds, the median.
+/// Returns the median time per launch in nanoseconds, including the execution of all kernels.
 fn launch_nanoseconds(gpu: &Gpu) -> Result<f64, String> {
     let (kernels, count) = BETWEEN;
     let mut measured = Vec::new();
@@ -74,7 +75,8 @@ fn several(gpu: &Gpu, name: &str) -> Result<Row, String> {
     Ok(Row::decided(name, measured, format!("at least {KERNELS} each"), *least >= KERNELS))
 }
 
-/// Recordings end while other threads launch kernels and wait for them: CUPTI must not leave.
+/// Checks that recordings lose no kernels while other threads launch kernels and wait for them.
+/// CUPTI must stay loaded then.
 fn beside_launches(gpu: &Gpu) -> Result<Row, String> {
     let (is_over, launched) = (AtomicBool::new(false), AtomicU64::new(0));
     let launch = || {

@@ -1,4 +1,4 @@
-//! Regions of a stream against the kernels inside of them.
+//! Compares regions of a stream with the kernels inside them.
 
 use mlprof_core::hook::DeviceActivity;
 use mlprof_cuda::profile_device;
@@ -10,14 +10,14 @@ use crate::outcome::Row;
 use crate::recording::{Event, Plan, record};
 use crate::statistics::{difference, time};
 
-/// So many kernels of some 30 µs are in a region.
+/// Number of kernels in a region, each of about 30 µs.
 const KERNELS: u64 = 300;
-/// By so much of what the kernels took a region may differ.
+/// Maximum relative difference between a region and its kernels.
 pub const PART: f64 = 0.05;
 
 pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     let gpu = shared.gpu()?;
-    // The first region takes the time to meet the device.
+    // The first region includes the initialisation of the device.
     gpu.launch(Kernel::Spin, 10)?;
     gpu.wait()?;
     let recorded = record(Plan { keeps_events: true, ..Plan::default() }, |_| {

@@ -1,4 +1,4 @@
-//! The trace of burn's steps, as others read it, and what is kept of the run.
+//! Checks the trace of burn's steps with other readers, and saves files of the run.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub fn run(options: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// What must hold of each kernel.
+/// Checks the rules that every kernel must satisfy.
 fn rules(python: &Path, steps: &Steps) -> Result<Row, String> {
     let answer = python::ask(python, RULES, &[steps.folder.path()])?;
     let number = |name| python::number(&answer, name);
@@ -57,7 +57,7 @@ fn analyses(name: &str, python: &Path, steps: &Steps) -> Result<Row, String> {
     Ok(Row::decided(name, measured, "some in each", is_good))
 }
 
-/// Copies what later tests may be about.
+/// Copies files that later tests may use as fixtures.
 fn keep(folder: &Path, steps: &Steps) -> Result<Row, String> {
     let explain = |error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(explain)?;

@@ -1,4 +1,4 @@
-//! Tensors whose numbers a profiler may look at: what layers return, losses, gradients and parameters.
+//! Tensors that a profiler can read: layer outputs, losses, gradients and parameters.
 
 mod reduction;
 
@@ -12,7 +12,7 @@ use mlprof_core::{Action, Interest};
 use tch::nn::Variables;
 use tch::{Device, Kind, TchError, Tensor};
 
-/// A tensor of tch.
+/// A reference to a tch tensor.
 struct Numbers<'tensor> {
     tensor: &'tensor Tensor,
     change: Change<'tensor, Tensor>,
@@ -23,7 +23,8 @@ impl<'tensor> Numbers<'tensor> {
         Self { tensor, change: Change::None }
     }
 
-    /// As its device is to reduce it. A difference of 16-bit numbers has 32 bits.
+    /// Returns the flat tensor that the device reduces. The difference of 16-bit values is computed
+    /// in 32 bits.
     fn flat(&self) -> Result<Tensor, TchError> {
         let flat = self.tensor.f_detach()?.f_reshape([-1])?;
         self.change.of(flat, Tensor::f_detach_copy, |now, before| {
@@ -31,7 +32,7 @@ impl<'tensor> Numbers<'tensor> {
         })
     }
 
-    /// What its numbers are; `None` for a tensor that is none.
+    /// Returns the element type, or `None` for an undefined tensor.
     fn dtype(&self) -> Option<DType> {
         let kind = self.tensor.defined().then(|| self.tensor.kind())?;
         Some(match kind {
@@ -74,8 +75,10 @@ impl TensorNumbers for Numbers<'_> {
         if address.is_null() && tensor.numel() > 0 {
             return false;
         }
-        // SAFETY: a dense tensor in the host's memory, which it keeps as long as it is borrowed: it says itself where its
-        // numbers are, of what type and how they lie.
+        // SAFETY: `sizes` and `strides` come from this tensor, so they have the same length and no
+        // negative sizes. The tensor is dense, in host memory, and has elements of `dtype`. Its
+        // sizes and strides therefore address only its own elements. The borrow keeps the memory
+        // alive. No op writes to the tensor during the call.
         unsafe { HostTensor::new(address, dtype, &sizes, &strides) }.read(reader)
     }
 
@@ -99,7 +102,7 @@ pub(crate) fn is_wanted() -> bool {
     hook::interest().contains(Interest::NUMERICS)
 }
 
-/// What a layer has returned. *Cost* if nobody wants to know: one relaxed load.
+/// Reports a layer's output. *Cost* if no profiler observes numbers: one relaxed load.
 #[inline]
 pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Tensor) {
     if is_wanted() {
@@ -108,9 +111,10 @@ pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Tensor) {
     }
 }
 
-/// Tells the profiler of numbers which tensors a step learns from, each by a name of its own, such as `images`: at the beginning of a
-/// training step, before the first module. Its record then has their hashes, by which `mlprof compare-numerics` knows whether two runs
-/// saw the same batches. Without it what the first module is given stands for the batch, and of labels nothing is known.
+/// Records a tensor of the current batch under a name such as `images`. Call it at the beginning of
+/// a training step, before the first module. The step's record then contains the tensor's hash, by
+/// which `mlprof compare-numerics` detects whether two runs saw the same batches. Without this
+/// call, the input of the first module represents the batch, and labels are unknown.
 ///
 /// ```
 /// let (images, classes) = (tch::Tensor::from_slice(&[0f32, 1.]), tch::Tensor::from_slice(&[3i64]));
@@ -118,7 +122,8 @@ pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Tensor) {
 /// mlprof_tch::record_batch("classes", &classes);
 /// ```
 ///
-/// *Cost* if nobody wants to know: one relaxed load; else as for any other tensor, and a hash in recorded steps.
+/// *Cost*: one relaxed load if no profiler observes numbers. Otherwise the cost of any other
+/// observed tensor, and of a hash in recorded steps.
 #[inline]
 pub fn record_batch(name: &str, tensor: &Tensor) {
     if is_wanted() {
@@ -126,7 +131,7 @@ pub fn record_batch(name: &str, tensor: &Tensor) {
     }
 }
 
-/// The loss that `backward` begins with.
+/// Reports the loss on which `backward` is called.
 #[inline]
 pub(crate) fn tell_loss(loss: &Tensor) {
     if is_wanted() {
@@ -138,13 +143,13 @@ fn tell(role: TensorRole, name: &str, tensor: &Tensor, input: Option<&dyn Tensor
     hook::tensor(&ObservedTensor { role, name, tensor: &Numbers::of(tensor), input });
 }
 
-/// Of a parameter around a step, or its gradient.
+/// Reports a parameter before or after an optimizer step, or its gradient.
 fn tell_changing(role: TensorRole, name: &str, tensor: &Tensor, change: Change<'_, Tensor>) {
     hook::tensor(&ObservedTensor { role, name, tensor: &Numbers { tensor, change }, input: None });
 }
 
-/// Tells of gradients and parameters before a step of an optimizer; `None` if nobody wants their numbers. `parameters` are asked for
-/// only if somebody does.
+/// Reports gradients and parameters before an optimizer step. Returns `None` if no profiler
+/// observes numbers. `parameters` is called only if a profiler does.
 pub(crate) fn begin_step(
     parameters: impl FnOnce() -> Vec<(String, Tensor)>,
 ) -> Option<ParametersTold<Tensor>> {
@@ -152,7 +157,7 @@ pub(crate) fn begin_step(
     is_wanted().then(|| ParametersTold::begin(parameters(), gradient, tell_changing))
 }
 
-/// The parameters of a store, with the names that it has for them.
+/// Returns the parameters of a store with their names.
 pub(crate) fn named(variables: &Variables) -> Vec<(String, Tensor)> {
     let address = |tensor: &Tensor| tensor.data_ptr().addr();
     let names = variables.named_variables.iter();
@@ -166,7 +171,7 @@ pub(crate) fn named(variables: &Variables) -> Vec<(String, Tensor)> {
     trained.map(|(place, one)| (name(place, &one.tensor), one.tensor.shallow_clone())).collect()
 }
 
-/// A parameter whose name is not known.
+/// Returns a name for a parameter whose name is unknown.
 pub(crate) fn numbered(place: usize) -> String {
     format!("parameter {place}")
 }

@@ -1,4 +1,5 @@
-//! What a device makes of a tensor that the host cannot read: begun where the tensor is told of, read when the step has ended.
+//! Reduces tensors on devices whose memory the host cannot read. The reduction starts when the
+//! tensor is reported, and its result is read after the step has ended.
 
 use mlprof_core::hook::{
     self, DeviceReduction, DeviceReductions, LEAST_NORMAL_F16, ReducedNumbers, Reduction,
@@ -8,7 +9,8 @@ use tch::{Device, Kind, TchError, Tensor};
 
 static REDUCTIONS: DeviceReductions<DeviceNumbers> = DeviceReductions::new();
 
-/// Has the device of the flat tensor that `flat` returns reduce it; `None` if it refuses. What is launched is no op of the program's.
+/// Starts a reduction of the flat tensor that `flat` returns, on that tensor's device. Returns
+/// `None` if the device refuses. The launched ops do not count as ops of the program.
 pub(super) fn begin(
     reduction: Reduction,
     flat: impl FnOnce() -> Result<Tensor, TchError>,
@@ -20,19 +22,19 @@ pub(super) fn begin(
     REDUCTIONS.begin(|| hook::unseen(|| tch::no_grad(reduce)).ok())
 }
 
-/// A few numbers on the device, as [`DeviceReduction`] says.
+/// Results of a reduction in device memory, in the layout of [`DeviceReduction`].
 struct DeviceNumbers {
-    /// None where only what is not finite is counted.
+    /// Floating-point results. `None` if only non-finite values are counted.
     floats: Option<Tensor>,
     counts: Tensor,
 }
 
-/// How many numbers come before the sample, and how many are counted.
+/// Number of floating-point results before the sample, and number of counts.
 const FLOATS: i64 = 9;
 const COUNTS: i64 = 4;
 
 impl DeviceNumbers {
-    /// How many are NaN, and how many infinite.
+    /// Counts NaN and infinite values.
     fn not_finite(tensor: &Tensor) -> Result<Self, TchError> {
         let counts = [number(&tensor.f_isnan()?)?, number(&tensor.f_isinf()?)?];
         Ok(Self { floats: None, counts: Tensor::f_stack(&counts, 0)? })
@@ -49,7 +51,8 @@ impl DeviceNumbers {
             Kind::Double => (f64::MAX, f64::MIN_POSITIVE),
             _ => (f32::MAX.into(), f32::MIN_POSITIVE.into()),
         };
-        // Of 16 bits: as wide ones they are subnormal no more.
+        // The limit depends on the original type, because 16-bit subnormals are normal numbers
+        // after widening.
         let least_normal = match tensor.kind() {
             Kind::Half => LEAST_NORMAL_F16,
             Kind::BFloat16 | Kind::Float => f32::MIN_POSITIVE.into(),
@@ -67,7 +70,7 @@ impl DeviceNumbers {
         let scale = magnitude.f_max()?.f_clamp_min(least)?;
         let scaled = finite.f_div(&scale)?;
         let is_finite = is_not_finite.f_logical_not()?;
-        // Of no number the mean is 0.
+        // The mean of zero finite values is 0.
         let finite_count = is_finite.f_sum(kind)?.f_clamp_min(1.0)?;
         let mean = scaled.f_sum(kind)?.f_div(&finite_count)?;
         let deviation = scaled.f_sub(&mean)?.f_masked_fill(&is_not_finite, 0.0)?;
@@ -91,27 +94,27 @@ impl DeviceNumbers {
     }
 }
 
-/// Returns the type that a tensor's numbers are computed with.
+/// Returns the element type used for the reduction of a tensor.
 fn computed_with(tensor: &Tensor) -> Kind {
     if tensor.kind() == Kind::Double { Kind::Double } else { Kind::Float }
 }
 
-/// Returns the tensor in the type that it is computed with.
+/// Returns the tensor in the element type used for the reduction.
 pub(super) fn wide(tensor: &Tensor) -> Result<Tensor, TchError> {
     tensor.f_to_kind(computed_with(tensor))
 }
 
-/// In how many places a mask is set.
+/// Counts the set elements of a mask.
 fn number(mask: &Tensor) -> Result<Tensor, TchError> {
     mask.f_sum(Kind::Int64)
 }
 
-/// The numbers of several flat tensors of a device, one after the other, by one transfer.
+/// Copies the concatenated numbers of several flat tensors of a device to the host in one transfer.
 fn on_host(tensors: &[&Tensor]) -> Result<Tensor, TchError> {
     Tensor::f_cat(tensors, 0)?.f_to_device(Device::Cpu)
 }
 
-/// How many numbers a flat tensor has.
+/// Returns the number of elements of a flat tensor.
 fn length(tensor: &Tensor) -> usize {
     tensor.size()[0].cast_unsigned() as usize
 }
@@ -123,7 +126,7 @@ impl DeviceReduction for DeviceNumbers {
         self.counts.device()
     }
 
-    /// Two transfers for all tensors of a device.
+    /// Reads all results with two transfers per device.
     fn read(all: &[&Self]) -> Option<Vec<(Vec<f64>, Vec<u64>)>> {
         hook::unseen(|| {
             let floats: Vec<&Tensor> = all.iter().filter_map(|it| it.floats.as_ref()).collect();

@@ -75,7 +75,7 @@ fn a_device_makes_of_a_tensor_what_the_host_reads() {
         let (_, tensor) = cases.iter().find(|(name, _)| *name == wanted).expect("a case");
         Numbers::of(tensor).reduce(Reduction::Statistics).expect("it can")
     };
-    // Of several types, read together.
+    // Tensors of different types are read together.
     let all = ["many", "of 64 bits", "zeros", "empty"].map(begin);
     let maxima = all.map(|reducing| reducing.read().expect("it has not failed").maximum);
     assert!(maxima[0] > 0.7 && maxima[1] > 0.7 && maxima[2..] == [0.0, 0.0], "{maxima:?}");
@@ -91,7 +91,7 @@ fn the_change_of_a_parameter_is_reduced_as_a_difference() {
     };
     let sum = |reduced: &Reduced| reduced.shift * 4.0 + reduced.deviation;
     assert_eq!(sum(&reduce(&tensor, Change::Begins(&before))), 10.0);
-    // In place, as optimizers do.
+    // The change is in place, as in optimizers.
     let _ = tensor.g_mul_scalar_(1.5);
     let before = before.take().expect("it is kept");
     let change = reduce(&tensor, Change::Since(&before));
@@ -159,7 +159,7 @@ fn a_step_tells_of_outputs_the_loss_gradients_parameters_and_updates() {
     let is_it = |row: &&mlprof_core::report::numerics::TensorRow| {
         row.role == TensorRole::Update && row.shape.len() == first
     };
-    // Plain descent: the gradient, times the learning rate.
+    // In plain gradient descent, the update is the gradient times the learning rate.
     let update = report.tensors.iter().find(is_it).expect("an update").last.l2_norm;
     assert!((update - 0.5 * gradient).abs() < 1e-6, "{update}, {gradient}");
 }

@@ -1,4 +1,5 @@
-//! The boundary to record.cpp. All that is unsafe here is in this file, in `op_call.rs` and in `op_output.rs`.
+//! FFI to record.cpp. All unsafe code for ops is in this file, in `op_call.rs` and in
+//! `op_output.rs`.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,8 +43,8 @@ struct ForeignStorage {
     device: i32,
 }
 
-// SAFETY: the declarations of record.h, in whose terms the types above are laid out. None of them
-// throws; those that take no pointer may be called at any time.
+// SAFETY: the declarations and the `repr(C)` types match record.h. The functions do not throw.
+// Functions without pointer parameters have no preconditions, so they are safe to call.
 unsafe extern "C" {
     fn mlprof_tch_receivers(calls: *const Receivers);
     safe fn mlprof_tch_record(
@@ -68,41 +69,43 @@ fn connect() {
     static CONNECTED: Once = Once::new();
     CONNECTED.call_once(|| {
         let receivers = Receivers { name, op_starts, op_ends, op_returns, memory, read };
-        // SAFETY: copied during the call.
+        // SAFETY: `receivers` is an initialised local value, which the function copies during the
+        // call.
         unsafe { mlprof_tch_receivers(&raw const receivers) };
     });
 }
 
-/// Has libtorch tell this from here on; false if it fails.
+/// Enables the selected events in libtorch and disables all others. Returns `false` if this fails.
 pub(super) fn record(recorded: Recorded) -> bool {
     connect();
     let Recorded { ops, shapes, inputs, memory, outputs } = recorded;
     mlprof_tch_record(ops, shapes, inputs, memory, outputs)
 }
 
-/// Has [`labels::see_read`] told which memory the ops of the calling thread read, until this is called
-/// again.
+/// Starts or stops reporting the memory that the calling thread's ops read to [`labels::see_read`].
 pub(super) fn follow_reads(follows: bool) {
     connect();
     mlprof_tch_follow_reads(follows);
 }
 
-/// Whether memory of some thread was not recorded since this was last asked.
+/// Returns `true` if the memory of some thread was not recorded since the last call.
 pub(super) fn slot_was_taken() -> bool {
     mlprof_tch_slot_was_taken()
 }
 
-/// The version of libtorch that this crate was built for.
+/// Returns the libtorch version that this crate was built for.
 pub(super) fn version() -> Option<String> {
-    // SAFETY: a literal of record.cpp.
+    // SAFETY: the function returns a string literal of record.cpp, which is NUL-terminated and
+    // static.
     let version = unsafe { CStr::from_ptr(mlprof_tch_version()) };
     Some(version.to_string_lossy().into_owned())
 }
 
-/// The memory of a tensor, or of its gradient.
+/// Returns the memory of a tensor, or of its gradient.
 pub(super) fn storage(tensor: &Tensor, of_gradient: bool) -> Option<Storage> {
     let mut found = ForeignStorage::default();
-    // SAFETY: a tensor of tch is a pointer to an `at::Tensor` that lives as long.
+    // SAFETY: `as_ptr` returns a pointer to the `at::Tensor` that `tensor` owns, which is alive
+    // during the borrow. `found` is an initialised local value that is valid for writes.
     let is_there =
         unsafe { mlprof_tch_storage(tensor.as_ptr().cast(), of_gradient, &raw mut found) };
     is_there.then(|| Storage::from(&found))
@@ -118,7 +121,8 @@ fn device(number: i32) -> MemoryDevice {
     u16::try_from(number).map_or(MemoryDevice::Cpu, MemoryDevice::Accelerator)
 }
 
-/// A profiler of somebody's own may panic, and libtorch cannot be unwound through.
+/// Runs `work` and discards a panic, for example of a custom profiler. Unwinding through libtorch's
+/// C++ frames is not allowed.
 #[inline(always)]
 fn keeping_panics(work: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(work));
@@ -126,26 +130,29 @@ fn keeping_panics(work: impl FnOnce()) {
 
 /// # Safety
 ///
-/// So many letters are there, and `found` is record.cpp's.
+/// `text` points to `length` initialised bytes that stay unchanged during the call. `found` is
+/// valid for writes.
 unsafe extern "C" fn name(text: *const c_char, length: usize, found: *mut FoundName) -> bool {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller guarantees that `text` points to `length` initialised bytes during the
+    // call.
     let letters = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) };
     let mut name = None;
     keeping_panics(|| name = thread::name(letters, || mlprof_tch_forget_names()));
     let Some(name) = name else { return false };
     let known = name.action.name();
-    // What is not UTF-8 is not what it is known by: so it is looked up each time.
+    // A name that is not valid UTF-8 differs from the text returned here, so record.cpp looks it up
+    // again each time.
     let it = FoundName { text: known.as_ptr().cast(), length: known.len(), op: name.word() };
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller guarantees that `found` is valid for writes.
     unsafe { found.write(it) };
     true
 }
 
 /// # Safety
 ///
-/// `op` and what it points to are good during the call.
+/// `op` and the memory that it refers to are valid during the call.
 unsafe extern "C" fn op_starts(op: *const OpCall) {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller guarantees that `op` is valid during the call.
     let op = unsafe { &*op };
     keeping_panics(|| thread::op_starts(op));
 }
@@ -156,9 +163,9 @@ extern "C" fn op_ends(key: *const c_void) {
 
 /// # Safety
 ///
-/// `output` and what it points to are good during the call.
+/// `output` and the memory that it refers to are valid during the call.
 unsafe extern "C" fn op_returns(output: *const OpOutput) {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller guarantees that `output` is valid during the call.
     let output = unsafe { &*output };
     keeping_panics(|| thread::op_returns(output));
 }
@@ -179,9 +186,9 @@ extern "C" fn memory(address: u64, bytes: i64, allocated: u64, reserved: u64, nu
 
 /// # Safety
 ///
-/// `storage` is good during the call.
+/// `storage` is valid during the call.
 unsafe extern "C" fn read(storage: *const ForeignStorage) {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller guarantees that `storage` is valid during the call.
     let storage = Storage::from(unsafe { &*storage });
     keeping_panics(|| step_memory::see_read(storage));
 }

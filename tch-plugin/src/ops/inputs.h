@@ -1,4 +1,5 @@
-// From an op's inputs to the words that `InputsBuilder::set_words` takes. Only record.cpp includes it.
+// Encodes an op's inputs as the words that `InputsBuilder::set_words` accepts. Included only by
+// record.cpp.
 
 #pragma once
 
@@ -15,11 +16,11 @@ namespace {
 
 // --- Inputs -------------------------------------------------------------------------------------
 
-// On the stack unless an op has some 40 tensors: a thread-local buffer would have to outlive the
-// ops that a thread runs while it is torn down.
+// Stored on the stack unless an op has more than about 40 tensors. A thread-local buffer would have
+// to outlive the ops that run while a thread is torn down.
 using Words = c10::SmallVector<int64_t, 160>;
 
-// The codes of `mlprof_core::hook::DType`, and of what is no tensor.
+// Codes of `mlprof_core::hook::DType`, and codes for inputs that are not tensors.
 constexpr int64_t LIST = 0xff;
 constexpr int64_t INTEGERS = 0xfe;
 constexpr int64_t NOT_A_TENSOR = 0;
@@ -58,10 +59,11 @@ int64_t head(int64_t code, size_t count) {
   return (code << 32) | static_cast<int64_t>(count);
 }
 
-// In the path of every op; a call for each of its inputs would take as long as the work.
+// Inlined, because every op runs this code, and a call per input would take as long as the work
+// itself.
 #define MLPROF_IN_LINE __attribute__((always_inline)) inline
 
-// Word by word, as most tensors have a few dimensions: `append` is a call.
+// Appends word by word. `append` would be a call, and most tensors have few dimensions.
 MLPROF_IN_LINE void add_all(int64_t code, const c10::IntArrayRef numbers, Words& words) {
   const size_t place = words.size();
   words.resize_for_overwrite(place + 1 + numbers.size());
@@ -73,9 +75,9 @@ MLPROF_IN_LINE void add_all(int64_t code, const c10::IntArrayRef numbers, Words&
 }
 
 MLPROF_IN_LINE void add_tensor(const c10::IValue& value, Words& words) {
-  // Not `toTensor()`, which counts references.
+  // `toTensor()` is avoided, because it increments the reference count.
   const c10::TensorImpl* tensor = value.unsafeToTensorImpl();
-  // As in torch's own profiler: those without sizes of their own count as none.
+  // As in torch's own profiler, tensors without sizes of their own are treated as undefined.
   if (tensor == c10::UndefinedTensorImpl::singleton() || tensor->is_nested() ||
       tensor->has_symbolic_sizes_strides()) {
     words.push_back(NOT_A_TENSOR);
@@ -127,7 +129,7 @@ MLPROF_IN_LINE void add_inputs(const at::RecordFunction& op, bool counts_integer
     } else if (input.isInt() || input.isBool()) {
       add_if_counted(input);
     } else if (!input.isList()) {
-      // Most of the rest. What a list is of takes calls to find out.
+      // All other kinds of values. Finding the element type of a list would take additional calls.
       words.push_back(NOT_A_TENSOR);
     } else if (input.isTensorList()) {
       add_list(input, words);
@@ -141,7 +143,7 @@ MLPROF_IN_LINE void add_inputs(const at::RecordFunction& op, bool counts_integer
 
 // --- What else is known of inputs ---------------------------------------------------------------
 
-// Those of mlprof-events/src/shapes/details.rs.
+// Codes of mlprof-events/src/shapes/details.rs.
 constexpr int64_t DETAILS = 0xfd;
 constexpr int64_t STRIDES = 1;
 constexpr int64_t INTEGER = 2;
@@ -151,7 +153,7 @@ constexpr int64_t COMPLEX = 5;
 constexpr int64_t NUMBERS = 0xfe;
 constexpr int64_t UNKNOWN = 0;
 
-// Of longer lists torch's own profiler keeps nothing either.
+// Maximum length of recorded lists. torch's own profiler also omits longer lists.
 constexpr size_t MOST_NUMBERS = 30;
 
 int64_t bits_of(double value) {
@@ -231,7 +233,7 @@ void add_detail(const c10::IValue& input, Words& words) {
   }
 }
 
-// They stand before the inputs themselves.
+// Writes the details, which precede the inputs.
 void add_details(const at::RecordFunction& op, Words& words) {
   words.push_back(0);
   add_text(op.overload_name(), words);

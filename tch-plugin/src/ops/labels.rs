@@ -1,4 +1,4 @@
-//! What memory is for.
+//! Classification of memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -10,7 +10,7 @@ use tch::nn::Variables;
 use super::ffi;
 use super::step_memory::{self, Step, Storage};
 
-/// The variables of stores that are trained.
+/// Variables of all stores that are trained.
 static KNOWN: Mutex<Vec<Weak<Mutex<Variables>>>> = Mutex::new(Vec::new());
 
 fn known() -> MutexGuard<'static, Vec<Weak<Mutex<Variables>>>> {
@@ -21,7 +21,7 @@ fn is_wanted() -> bool {
     hook::interest().contains(Interest::MEMORY)
 }
 
-/// From here on the variables of this store are known for what they are.
+/// Registers the variables of a store, so that their memory is labelled from now on.
 pub(crate) fn follow(variables: &Arc<Mutex<Variables>>) {
     let mut known = known();
     known.retain(|other| other.strong_count() > 0);
@@ -34,7 +34,7 @@ pub(crate) fn follow(variables: &Arc<Mutex<Variables>>) {
     }
 }
 
-/// Labels all variables and gradients that there are: a recording begins.
+/// Labels all existing variables and gradients at the beginning of a recording.
 pub(super) fn label_known() {
     let known: Vec<_> = known().iter().filter_map(Weak::upgrade).collect();
     for variables in known {
@@ -42,17 +42,18 @@ pub(super) fn label_known() {
     }
 }
 
-/// Of a variable itself (not its gradient), and of its gradient.
+/// Categories of a variable (`false`) and of its gradient (`true`).
 const LABELS_OF_VARIABLES: [(bool, MemoryCategory); 2] =
     [(false, MemoryCategory::Parameter), (true, MemoryCategory::Gradient)];
 
 fn label_all(variables: &Mutex<Variables>) {
-    // Somebody may hold them who is waiting for this recording to begin.
+    // A thread that waits for the beginning of this recording may hold the lock, so this must not
+    // block.
     let Ok(variables) = variables.try_lock() else { return };
     label_each(variables.named_variables.values());
 }
 
-/// Labels variables and their gradients, which are made anew in each step.
+/// Labels variables and their gradients, which are created again in each step.
 pub(crate) fn label_variables<'variables>(tensors: impl IntoIterator<Item = &'variables Tensor>) {
     if is_wanted() {
         label_each(tensors);
@@ -67,7 +68,7 @@ fn label_each<'variables>(tensors: impl IntoIterator<Item = &'variables Tensor>)
     }
 }
 
-/// Labels a part of a batch.
+/// Labels a tensor of a batch.
 pub(crate) fn label_input(tensor: &Tensor) {
     if is_wanted() {
         label(tensor, false, MemoryCategory::Input);
@@ -85,15 +86,18 @@ fn tell(storage: Storage, category: MemoryCategory) {
     hook::label_memory(&MemoryLabel { address, bytes, device, category });
 }
 
-/// While an optimizer steps. What is allocated meanwhile and lives on, the optimizer keeps; and what
-/// its ops read that is neither a variable, nor a gradient, nor gone by the end, it has kept from
-/// earlier steps, be they recorded or not.
+/// RAII guard of an optimizer step that labels the optimizer's state when dropped. The state
+/// consists of:
+///
+/// - memory that was allocated during the step and is still alive
+/// - memory that the step's ops read, except variables, gradients and freed memory; it is state
+///   from earlier steps, whether or not they were recorded
 pub(crate) struct StepFollowed {
     is_followed: bool,
 }
 
 impl StepFollowed {
-    /// The step along these variables begins on the calling thread; they are labelled, too.
+    /// Begins the step on the calling thread and labels its variables.
     pub(crate) fn begin<'variables>(
         variables: impl IntoIterator<Item = &'variables Tensor>,
     ) -> Self {

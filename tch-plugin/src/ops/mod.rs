@@ -1,10 +1,10 @@
-//! The ops that libtorch runs, forward and backward, on any thread, for profilers that want them
-//! (`"tensor"`).
+//! Ops that libtorch runs, forward and backward, on any thread. They are recorded for profilers
+//! that request them (`"tensor"`).
 //!
-//! libtorch calls what is registered here at the beginning and the end of every op, with its name,
-//! inputs and the number that ties a node of autograd to its forward op. A program has this by being
-//! linked with this crate, which it is if it uses anything of it; one that does not writes
-//! `use mlprof_tch as _;`:
+//! libtorch calls the registered callback at the beginning and the end of every op. The callback
+//! receives the op's name, its inputs, and the sequence number that links an autograd node to its
+//! forward op. A program only needs to be linked with this crate. Using any of its items is enough;
+//! a program that uses none writes `use mlprof_tch as _;`:
 //!
 //! ```
 //! use mlprof_core::prelude::*;
@@ -20,49 +20,64 @@
 //! assert!(profiler.summary().contains("aten::matmul"));
 //! ```
 //!
-//! *What it measures*: on a CPU the work of an op; on an accelerator the time to queue it. An op
-//! that others are part of (`aten::linear`) is recorded with them inside. Ops that libtorch ends on
-//! another thread than they began on (those of distributed training) are left out.
+//! *Measured time*: the execution time of an op on a CPU, and the time to queue it on an
+//! accelerator. An op that calls others (`aten::linear`) is recorded with them inside. Ops that
+//! libtorch ends on another thread, as in distributed training, are not recorded.
 //!
-//! *Cost*: while ops are recorded, some 0.15 µs per op, 0.25 µs with shapes, more with all that is known of
-//! inputs ([`TensorProfiler::record_inputs`][inputs]), and 0.45 µs with shapes and memory,
-//! of which libtorch itself takes a fourth to a half to hand over an op and its inputs: `cargo xtask bench
-//! tch` shows it as the callback that does nothing. At all other times nothing, since libtorch is then not
-//! asked to call.
+//! *Cost* per op while ops are recorded:
+//!
+//! - about 0.15 µs
+//! - 0.25 µs with shapes, and more with all input values
+//!   ([`TensorProfiler::record_inputs`][inputs])
+//! - 0.45 µs with shapes and memory
+//!
+//! A fourth to a half of this time is libtorch's own cost of passing an op and its inputs. `cargo
+//! xtask bench tch` shows that part as the empty callback. Otherwise there is no cost, because
+//! libtorch has no callback to call.
 //!
 //! # Memory
 //!
-//! While a profiler wants memory ([`TensorProfiler::profile_memory`][memory]), libtorch's
-//! allocators report too, thread by thread: on the thread that the recording begins on, and on
-//! every other from its first op on. A thread that only frees tensors reports nothing. What is
-//! known of what memory is for: parameters (all variables of stores that have a `TchOptimizer`; of
-//! a [profiled](crate::ProfileOptimizerExt) optimizer once it steps), their gradients (when the
-//! optimizer steps or clips), what the optimizer keeps (what is allocated during a recorded step
-//! and lives on, and what the step's ops read that is neither a variable nor a gradient: so that of
-//! earlier steps, too), and batches of a `TensorLoader` or moved by `MoveTo`. What an optimizer
-//! keeps that steps without either wrapper is not known.
+//! While a profiler records memory ([`TensorProfiler::profile_memory`][memory]), libtorch's
+//! allocators also report allocations, per thread. The thread that starts the recording reports
+//! immediately, and every other thread from its first op on. A thread that only frees tensors
+//! reports nothing. These categories of memory are known:
 //!
-//! Torch's own profiler (Kineto) keeps what it knows of a thread in the same place. Where it is at
-//! work already, its thread's memory is not recorded, and the report says so; while
-//! memory is recorded, Kineto refuses to begin on the same threads. Ops are recorded by both at
-//! once without trouble. Where memory is recorded, torch itself may say once on standard error that a
-//! "block of unknown size" was freed: one from before the recording.
+//! - parameters: all variables of stores with a `TchOptimizer`, or of a
+//!   [profiled](crate::ProfileOptimizerExt) optimizer from its first step on
+//! - their gradients, from the next optimizer step or clipping on
+//! - optimizer state: memory that is allocated during a recorded step and stays alive
+//! - optimizer state of earlier steps: memory that the step's ops read, except variables and
+//!   gradients
+//! - batches of a `TensorLoader`, or batches moved with `MoveTo`
 //!
-//! # Numbers
+//! The state of an optimizer without either wrapper is unknown.
 //!
-//! A profiler that wants them ([`NumericsProfiler::ops`](mlprof_core::NumericsProfiler::ops)) is
-//! told what each op returns, if that has fractions. libtorch is asked to hand outputs over only
-//! then. An op that others are part of is told after them. Not told are those that only call
-//! another one (`aten::linear`, `aten::conv2d`, `aten::to` and such), views and other inputs that
-//! are handed on, and tensors that an op leaves empty (`aten::empty_like`). What an op changes in
-//! place is copied before, if it is no larger than 64 MiB: else it is not known what it was. Lists
-//! that are changed in place (`aten::_foreach_add_`) are not told, since libtorch returns nothing
-//! of them.
+//! Torch's own profiler (Kineto) stores its thread state in the same place. If Kineto is already
+//! running, the memory of its threads is not recorded, and the report contains a note. While memory
+//! is recorded, Kineto refuses to start on the same threads. Both can record ops concurrently.
+//! While memory is recorded, torch may once warn on standard error that a "block of unknown size"
+//! was freed. That block was allocated before the recording.
+//!
+//! # Numerics
+//!
+//! A profiler that requests op outputs
+//! ([`NumericsProfiler::ops`](mlprof_core::NumericsProfiler::ops)) receives each op's output if it
+//! has a floating-point type. libtorch passes outputs only then. An op that calls others is
+//! reported after them. These outputs are not reported:
+//!
+//! - ops that only call another op (`aten::linear`, `aten::conv2d`, `aten::to` and others)
+//! - views and other inputs that are returned unchanged
+//! - tensors that an op leaves uninitialised (`aten::empty_like`)
+//! - lists that are changed in place (`aten::_foreach_add_`), because libtorch does not return them
+//!
+//! A tensor that an op changes in place is copied before the op, if it is at most 64 MiB.
+//! Otherwise, its previous value is unknown.
 //!
 //! # Limits
 //!
-//! Recorded on Linux and macOS, where torch-sys tells where libtorch and its headers are. Elsewhere
-//! a profiler that wants ops shows actions and layers, and its report says so.
+//! Recording is supported on Linux and macOS, where torch-sys provides the location of libtorch and
+//! its headers. On other platforms, profilers that request ops show actions and layers, and their
+//! report contains a note.
 //!
 //! [memory]: mlprof_core::tensor::TensorProfiler::profile_memory
 //! [inputs]: mlprof_core::tensor::TensorProfiler::record_inputs
@@ -94,8 +109,8 @@ use mlprof_core::hook::{self, Instrumentation};
 pub(crate) use framework::trains_on;
 pub(crate) use labels::{StepFollowed, follow, label_input, label_variables};
 
-/// Has libtorch's ops recorded whenever a profiler wants them. On Linux and macOS this has happened
-/// before `main`; calling it again does nothing.
+/// Enables the recording of libtorch's ops for profilers that request them. On Linux and macOS this
+/// happens before `main`; another call has no effect.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -125,7 +140,7 @@ pub fn install() {
     INSTALLED.call_once(|| hook::register(Arc::new(TchOps::default())).forever());
 }
 
-/// Whether this build can record ops.
+/// Returns `true` if this build can record ops.
 pub const fn is_supported() -> bool {
     cfg!(records_ops)
 }
@@ -136,7 +151,7 @@ struct TchOps {
     recorded: Mutex<Recorded>,
 }
 
-/// What libtorch is asked to tell.
+/// The events requested from libtorch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Recorded {
     ops: bool,
@@ -162,7 +177,7 @@ impl From<Interest> for Recorded {
 
 impl Instrumentation for TchOps {
     fn interest_changed(&self, interest: Interest) {
-        // Registered before `main`, when libtorch is not to be asked for anything.
+        // The source is registered before `main`, when libtorch must not be called yet.
         if interest != Interest::NONE {
             framework::declare();
         }
@@ -185,7 +200,8 @@ impl Instrumentation for TchOps {
         Some("libtorch")
     }
 
-    /// Nothing is under way; but now it is known what is missing.
+    /// Reports memory that could not be recorded. No events are pending, because libtorch reports
+    /// them synchronously.
     fn flush(&self) {
         if ffi::slot_was_taken() {
             hook::note(NO_MEMORY);

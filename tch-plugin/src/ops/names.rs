@@ -1,21 +1,22 @@
-//! From the names of ops to actions.
+//! Maps op names to actions.
 
 use mlprof_core::Action;
 
-/// What autograd's engine calls the work around a node.
+/// Name of the scope that autograd's engine opens around a node.
 const ENGINE: &[u8] = b"autograd::engine::evaluate_function";
 
-/// An op as it is known by its name.
+/// An op that was looked up by its name.
 #[derive(Clone, Copy)]
 pub(super) struct OpName {
     pub(super) action: Action,
-    /// Part of backward.
+    /// `true` for an autograd node, which is part of the backward pass.
     pub(super) is_node: bool,
-    /// The number of its operations depends on its whole numbers and switches.
+    /// `true` for a convolution, whose operation count depends on its integer and boolean
+    /// arguments.
     is_convolution: bool,
 }
 
-/// An op's name as record.cpp keeps it: `op` of `MlprofTchName` in record.h.
+/// A packed op, as record.cpp stores it: field `op` of `MlprofTchName` in record.h.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct OpWord(u64);
@@ -33,23 +34,24 @@ impl OpName {
 }
 
 impl OpWord {
-    /// `None` of a name that nobody could look up.
+    /// Returns the action, or `None` if the name could not be looked up.
     #[inline(always)]
     pub(super) fn action(self) -> Option<Action> {
-        Action::from_number(self.0 as u32) // the lower half
+        Action::from_number(self.0 as u32) // the lower half is the action
     }
 
-    /// Part of backward.
+    /// Returns `true` for an autograd node, which is part of the backward pass.
     #[inline(always)]
     pub(super) fn is_node(self) -> bool {
         self.0 & NODE != 0
     }
 }
 
-/// A thread's short cut from names to actions. By content, since libtorch makes the names of nodes
-/// anew each time; those that stay where they are record.cpp finds by their address.
+/// A per-thread cache from names to actions. It compares contents, because libtorch allocates the
+/// names of autograd nodes anew each time. record.cpp caches names with fixed addresses itself.
 pub(super) struct Names {
-    /// A name and its op at one of the two places that its hash says; the latest one wins.
+    /// Two-way cache: a name is at one of two positions given by its hash, and a new entry replaces
+    /// an old one.
     slots: Vec<Option<(&'static str, OpName)>>,
 }
 
@@ -86,8 +88,8 @@ impl Names {
     }
 }
 
-/// The place of a name, by its length and three groups of its letters: names of nodes differ before
-/// `Backward0`, most others at both ends.
+/// Returns the position of a name, computed from its length and three groups of bytes. Node names
+/// differ before the suffix `Backward0`, and most other names at both ends.
 #[inline(always)]
 fn place(name: &[u8]) -> usize {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -1,4 +1,4 @@
-// From the names of ops to what Rust knows them by. Only record.cpp includes it.
+// Maps op names to the ids that Rust assigned. Included only by record.cpp.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace {
 
-// A name by its address: that of most ops is always the same one. Another name may come to lie there, so that the letters
-// are compared nevertheless.
+// A cache entry for a name at a fixed address. Another name may later be stored at the same
+// address, so the text is compared as well.
 struct KnownName {
   const char* address;
   MlprofTchName name;
@@ -20,9 +20,9 @@ struct KnownName {
 // A power of two.
 constexpr size_t KNOWN_NAMES = 512;
 
-// So many of them; null before a thread's first op, and after its last one. Not in the thread's own memory, of which
-// threads with small stacks have none to spare, and without a destructor, as ops run while a thread is torn down: Rust
-// says when it is to be given back.
+// Array of `KNOWN_NAMES` entries. It is null before a thread's first op and after its last one. It
+// is on the heap, because threads with small stacks have little thread-local storage. It has no
+// destructor, because ops can run while a thread is torn down. Rust reports when it must be freed.
 thread_local KnownName* known_names = nullptr;
 
 void forget_names() {
@@ -31,7 +31,7 @@ void forget_names() {
 }
 
 bool is_named(const char* text, const MlprofTchName& name) {
-  // Stops where the text ends.
+  // The comparison stops at the end of the text.
   return std::strncmp(text, name.text, name.length) == 0 && text[name.length] == '\0';
 }
 
@@ -55,7 +55,7 @@ __attribute__((noinline)) uint64_t look_up_name(const char* text,
   return found.op;
 }
 
-// 0 where there is no more to be known of it.
+// Returns 0 if the name cannot be looked up.
 inline uint64_t op_of_name(const char* text, const MlprofTchReceivers& receivers) {
   if (known_names != nullptr) {
     const KnownName& known = known_names[place_of(text)];

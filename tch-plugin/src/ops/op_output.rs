@@ -1,4 +1,4 @@
-//! What an op returns, as record.cpp tells of it.
+//! The output of an op as reported by record.cpp.
 
 use mlprof_core::hook::{
     self, AllNumbers, DType, Direction, HostTensor, NumberReader, ObservedTensor, TensorNumbers,
@@ -7,10 +7,10 @@ use mlprof_core::hook::{
 
 use super::names::OpWord;
 
-/// A tensor as it lies in the host's memory: `MlprofTchTensor` of record.h.
+/// A tensor in host memory: `MlprofTchTensor` of record.h.
 #[repr(C)]
 struct ForeignTensor {
-    /// Null if its numbers cannot be read.
+    /// Address of the first element, or null if the numbers cannot be read.
     address: *const u8,
     dtype: i64,
     sizes: *const i64,
@@ -18,9 +18,10 @@ struct ForeignTensor {
     dimensions: usize,
 }
 
-/// What an op has returned that is about to end: `MlprofTchOutput` of record.h.
+/// The output of an op that is about to end: `MlprofTchOutput` of record.h.
 ///
-/// *Invariant*: only record.cpp makes one, and what it points to is good for as long.
+/// *Invariant*: only record.cpp creates this type. Its pointers are valid as long as the value is
+/// borrowed.
 #[repr(C)]
 pub(super) struct OpOutput {
     pub(super) op: OpWord,
@@ -32,15 +33,18 @@ pub(super) struct OpOutput {
     knows_inputs: bool,
 }
 
-/// The items, of which a vector without any may be nowhere.
+/// Returns the slice. The pointer may be dangling or null if `count` is 0, as for an empty C++
+/// vector.
 ///
 /// # Safety
 ///
-/// So many are there, or none.
+/// `items` points to `count` initialised items that are valid and unchanged for `'items`, unless
+/// `count` is 0.
 unsafe fn slice<'items, T>(items: *const T, count: usize) -> &'items [T] {
     match count {
         0 => &[],
-        // SAFETY: by the contract of this function.
+        // SAFETY: `count` is not 0. The caller then guarantees `count` initialised items that are
+        // valid for the returned lifetime.
         _ => unsafe { std::slice::from_raw_parts(items, count) },
     }
 }
@@ -50,17 +54,19 @@ impl ForeignTensor {
         DType::from_code(self.dtype)
     }
 
-    /// `None` if its numbers cannot be read.
+    /// Returns the tensor's numbers, or `None` if they cannot be read.
     fn numbers(&self) -> Option<HostTensor<'_>> {
         if self.address.is_null() {
             return None;
         }
-        // SAFETY: by the invariant of what it is part of: so many sizes and strides are there.
+        // SAFETY: by the invariant of the enclosing `OpOutput`, both pointers refer to `dimensions`
+        // values that are valid while `self` is borrowed.
         let (sizes, strides) =
             unsafe { (slice(self.sizes, self.dimensions), slice(self.strides, self.dimensions)) };
-        // SAFETY: record.cpp gives an address of dense tensors in the host's memory alone, and libtorch's sizes and strides
-        // of a tensor stay within its memory, which lives during the call. What it is an input of has ended, and its output
-        // is not yet anybody's.
+        // SAFETY: sizes and strides have the same length and come from libtorch, so they address
+        // only elements of the tensor. record.cpp sets `address` only for dense tensors in host
+        // memory. The memory is alive during the call. It does not change either: the op has
+        // finished with its inputs, and no other code has its output yet.
         Some(unsafe { HostTensor::new(self.address, self.dtype(), sizes, strides) })
     }
 }
@@ -80,9 +86,10 @@ impl TensorNumbers for ForeignTensor {
 }
 
 impl OpOutput {
-    /// Tells the active profiler, under this name.
+    /// Reports the output to the active profiler under `name`.
     pub(super) fn tell(&self, name: &str, direction: Direction) {
-        // SAFETY: by the invariant.
+        // SAFETY: by the type's invariant, `output` is valid, and `inputs` and `numbers` refer to
+        // the given numbers of initialised items. All are valid while `self` is borrowed.
         let (output, inputs, numbers) = unsafe {
             let inputs = slice(self.inputs, self.input_count);
             (&*self.output, inputs, slice(self.numbers, self.number_count))

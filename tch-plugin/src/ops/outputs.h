@@ -1,8 +1,9 @@
-// What ops return, and what they were given, in the host's memory. Only record.cpp includes it.
+// Inputs and outputs of ops in host memory. Included only by record.cpp.
 //
-// libtorch shows inputs when an op begins and outputs when it ends, by when the inputs it showed are gone. So references to them
-// are held meanwhile, of ops alone and not of nodes of autograd, which look at how many there are. What an op overwrites
-// is copied before.
+// libtorch provides inputs when an op begins and outputs when it ends, and the inputs are no longer
+// available then. This code therefore holds references to the inputs while an op runs. It does so
+// only for ops and not for autograd nodes, because nodes depend on reference counts. Tensors that
+// an op overwrites are copied before.
 
 #pragma once
 
@@ -27,19 +28,20 @@ namespace {
 
 using TensorReference = c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
-// Larger tensors are not copied before they are overwritten: then it is not known what they were.
+// Maximum size in bytes of a copied tensor. The previous value of a larger overwritten tensor is
+// unknown.
 constexpr size_t MOST_COPIED = size_t{1} << 26;
 
 bool is_defined(const c10::TensorImpl* tensor) {
   return tensor != c10::UndefinedTensorImpl::singleton();
 }
 
-// Whether it can be NaN at all.
+// Returns true for floating-point tensors, which can contain NaN.
 bool has_fractions(const c10::TensorImpl* tensor) {
   return is_defined(tensor) && c10::isFloatingType(c10::typeMetaToScalarType(tensor->dtype()));
 }
 
-// Whether its numbers lie in the host's memory as sizes and strides say.
+// Returns true if the elements are in host memory as described by sizes and strides.
 bool is_in_host_memory(const c10::TensorImpl* tensor) {
   return tensor->layout() == c10::kStrided && tensor->device().is_cpu() &&
          !tensor->is_nested() && !tensor->has_symbolic_sizes_strides() && tensor->has_storage();
@@ -55,7 +57,8 @@ MlprofTchTensor describe(const c10::TensorImpl* tensor) {
   found.sizes = sizes.data();
   found.strides = tensor->strides().data();
   found.dimensions = sizes.size();
-  // Not `data()`, which makes a copy of what is to be copied on writing. Of none there may be no address.
+  // `data()` is avoided, because it would copy a copy-on-write tensor. An empty tensor may have a
+  // null address, so it gets this one.
   static const char nothing = 0;
   found.address = tensor->numel() == 0 ? &nothing : tensor->storage().data();
   if (found.address != nullptr && tensor->numel() > 0) {
@@ -65,7 +68,7 @@ MlprofTchTensor describe(const c10::TensorImpl* tensor) {
   return found;
 }
 
-// How often it was written to; the same where it was not.
+// Returns the version of the tensor, which changes with each write.
 int64_t version_of(const c10::TensorImpl* tensor) {
   const bool is_inference = const_cast<c10::TensorImpl*>(tensor)->is_inference();
   return is_inference ? -1 : static_cast<int64_t>(tensor->version_counter().current_version());
@@ -81,12 +84,12 @@ bool ends_with(const char* text, const char* end) {
   return length >= end_length && std::strcmp(text + length - end_length, end) == 0;
 }
 
-// Whether an op leaves its output as the memory was, to be filled by somebody else.
+// Returns true if an op leaves its output uninitialised.
 bool leaves_empty(const char* name) {
   return std::strstr(name, "empty") != nullptr || std::strstr(name, "resize") != nullptr;
 }
 
-// Whether an op returns what an op inside of it has returned, which has been looked at.
+// Returns true if an op only returns the result of an inner op, which was already reported.
 bool only_calls(const char* name) {
   for (const char* one :
        {"aten::_convolution", "aten::_to_copy", "aten::clone", "aten::contiguous", "aten::conv1d",
@@ -100,10 +103,10 @@ bool only_calls(const char* name) {
   return false;
 }
 
-// Whether an op changes its first input.
+// Returns true if an op changes its first input.
 bool is_in_place(const char* name) { return ends_with(name, "_") && !ends_with(name, "__"); }
 
-// Whether it does so without a look at what was there.
+// Returns true if an in-place op does not read the previous value.
 bool only_writes(const char* name) {
   for (const char* one : {"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_",
                           "exponential_", "geometric_", "cauchy_", "set_"}) {
@@ -115,24 +118,25 @@ bool only_writes(const char* name) {
   return false;
 }
 
-// An input, while its op runs.
+// An input that is held while its op runs.
 struct HeldInput {
   TensorReference tensor;
   int64_t version;
-  // It is not looked at: the op writes over it, it has no fractions, or it was not copied.
+  // False if the input is not reported: the op overwrites it, it is not a floating-point tensor, or
+  // it was not copied.
   bool is_input;
-  // What it was, if the op changes it.
+  // The previous value, if the op changes the input.
   std::vector<char> copy;
 };
 
-// What is kept of an op from its beginning to its end.
+// Data of an op between its beginning and its end.
 struct OutputContext final : at::ObserverContext {
   c10::SmallVector<HeldInput, 4> inputs;
-  // That are not finite.
+  // Non-finite number arguments.
   c10::SmallVector<double, 2> numbers;
   bool knows_inputs = true;
   bool is_looked_at = true;
-  // What it returns may be an input that it has changed.
+  // True if the op may return an input that it has changed.
   bool changes_inputs = false;
 
   void begin(const at::RecordFunction& op);
@@ -154,7 +158,7 @@ void OutputContext::hold(const c10::IValue& value, bool is_overwritten, bool is_
                  has_fractions(tensor) && !is_only_written, {}};
   if (held.is_input && is_overwritten) {
     const size_t bytes = tensor->numel() * tensor->dtype().itemsize();
-    // What is spread over memory is rarely overwritten.
+    // Non-contiguous tensors are not copied, because they are rarely overwritten.
     if (bytes > MOST_COPIED || !is_in_host_memory(tensor) || !tensor->is_contiguous()) {
       held.is_input = false;
       knows_inputs = false;
@@ -175,7 +179,7 @@ void OutputContext::begin(const at::RecordFunction& op) {
   const bool changes_first = is_in_place(name);
   const bool only_writes_first = changes_first && only_writes(name);
   const char* overload = op.overload_name();
-  // What such an op writes to is among its last inputs.
+  // The outputs of such an op are among its last inputs.
   const bool has_out = ends_with(overload, "out");
   const size_t outs = has_out ? op.num_outputs() : 0;
   changes_inputs = changes_first || has_out;
@@ -212,12 +216,12 @@ void OutputContext::describe_inputs(c10::SmallVectorImpl<MlprofTchTensor>& found
   }
 }
 
-// Whether it is an input as it was, or a view of one.
+// Returns true if the output is an unchanged input or a view of one.
 bool OutputContext::is_handed_on(const c10::TensorImpl* output) const {
   for (const HeldInput& input : inputs) {
     const c10::TensorImpl* given = input.tensor.get();
     if (given == output) {
-      // Not by its version alone, which nobody counts in an op that another one calls, nor under inference mode.
+      // The version alone is not sufficient: inner ops and inference mode do not update it.
       return !changes_inputs && input.version == version_of(output);
     }
     if (storage_of(output) != nullptr && storage_of(given) == storage_of(output)) {
@@ -230,7 +234,7 @@ bool OutputContext::is_handed_on(const c10::TensorImpl* output) const {
 template <typename Tell>
 void OutputContext::end(const at::RecordFunction& op, const Tell& tell) {
   const std::vector<c10::IValue>& all = op.outputs();
-  // Of a boxed call there is more on the stack.
+  // A boxed call may have more values on the stack.
   const size_t count = std::min<size_t>(op.num_outputs(), all.size());
   const auto look_at = [&](const c10::IValue& output) {
     const c10::TensorImpl* tensor = output.unsafeToTensorImpl();

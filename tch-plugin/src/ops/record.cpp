@@ -1,8 +1,8 @@
-// Tells Rust which ops libtorch runs, with what inputs, and what memory it takes and frees.
+// Reports libtorch's ops, their inputs, and its allocations and frees to Rust.
 //
-// All entry points are `noexcept`: nothing is thrown into Rust, and Rust never unwinds into here.
-// Functions that libtorch calls may be called at any time by any thread, also while another thread
-// turns them off: an op that began while they were on ends with a call of `op_ends`.
+// All entry points are `noexcept`: no exception reaches Rust, and Rust never unwinds into this
+// code. libtorch may call its callbacks at any time on any thread, even while another thread
+// removes them. An op that began while they were installed ends with a call of `op_ends`.
 
 #include "inputs.h"
 #include "op_names.h"
@@ -35,9 +35,9 @@ std::atomic<bool> slot_was_taken{false};
 
 // --- Memory -------------------------------------------------------------------------------------
 
-// What libtorch's allocators report to, thread by thread. The slot it sits in is that of torch's
-// own profiler, whose code takes whatever it finds there for a `ProfilerStateBase`: so it is one,
-// of a profiler that is disabled.
+// Receives the reports of libtorch's allocators, per thread. It occupies the slot of torch's own
+// profiler. That profiler treats any object in the slot as a `ProfilerStateBase`, so this class
+// derives from it and represents a disabled profiler.
 class Reporter final : public torch::profiler::impl::ProfilerStateBase {
  public:
   Reporter()
@@ -54,7 +54,7 @@ class Reporter final : public torch::profiler::impl::ProfilerStateBase {
 
   void reportMemoryUsage(void* address, int64_t bytes, size_t allocated, size_t reserved,
                          c10::Device device) override {
-    // An allocator may report without having asked.
+    // An allocator may report without calling `memoryProfilingEnabled`.
     if (wants_memory.load(std::memory_order_relaxed)) {
       const int32_t number = device.is_cpu() ? -1 : (device.has_index() ? device.index() : 0);
       receivers.memory(reinterpret_cast<uint64_t>(address), bytes, allocated, reserved, number);
@@ -62,13 +62,13 @@ class Reporter final : public torch::profiler::impl::ProfilerStateBase {
   }
 };
 
-// Never destroyed: threads hold on to it for longer than any static lives.
+// Never destroyed, because threads hold references for longer than statics live.
 const std::shared_ptr<Reporter>& reporter() {
   static const auto* own = new std::shared_ptr<Reporter>(std::make_shared<Reporter>());
   return *own;
 }
 
-// An enumerator up to libtorch 2.9, later an object.
+// An enumerator up to libtorch 2.9, an object in later versions.
 inline c10::DebugInfoKind slot() {
   return c10::DebugInfoKind::PROFILER_STATE;
 }
@@ -77,7 +77,7 @@ bool is_ours() {
   return c10::ThreadLocalDebugInfo::get(slot()) == reporter().get();
 }
 
-// Puts the reporter into the calling thread's slot, unless torch's own profiler sits there.
+// Puts the reporter into the calling thread's slot, unless torch's own profiler occupies it.
 void attach() {
   const c10::DebugInfoBase* found = c10::ThreadLocalDebugInfo::get(slot());
   if (found == reporter().get()) {
@@ -90,25 +90,25 @@ void attach() {
   c10::ThreadLocalDebugInfo::_push(slot(), reporter());
 }
 
-// Takes it out again, unless something of another kind lies over it.
+// Removes the reporter from the slot, unless another object was pushed on top of it.
 void detach() noexcept {
   try {
     if (is_ours()) {
       c10::ThreadLocalDebugInfo::_pop(slot());
     }
   } catch (...) {
-    // It stays, and says that nobody wants to know.
+    // The reporter stays in the slot, but reports that no memory data is requested.
   }
 }
 
 // --- Ops ----------------------------------------------------------------------------------------
 
-// What is told of an op's inputs.
+// The data reported about an op's inputs.
 enum class Inputs { NONE, SHAPES, ALL };
 
 template <Inputs INPUTS>
 std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& op) {
-  // Ends on another thread, if ever.
+  // An asynchronous op may end on another thread.
   if (op.isAsync()) {
     return nullptr;
   }
@@ -149,12 +149,13 @@ void tell_output(uint64_t op, const OutputContext& context, const c10::IValue& o
   receivers.op_returns(&told);
 }
 
-// What is given to libtorch to begin with, so that it gives it back at the end: only where outputs are wanted.
+// Creates the context that libtorch passes back at the end of the op. Used only if outputs are
+// requested.
 template <Inputs INPUTS>
 std::unique_ptr<at::ObserverContext> op_starts_with_outputs(const at::RecordFunction& op) noexcept {
   try {
     op_starts<INPUTS>(op);
-    // Of nodes of autograd libtorch tells no outputs; the ops inside them have them.
+    // libtorch provides no outputs of autograd nodes; the ops inside them have outputs.
     if (op.isAsync() || op.scope() != at::RecordScope::FUNCTION) {
       return nullptr;
     }
@@ -178,7 +179,7 @@ void op_ends_with_outputs(const at::RecordFunction& op, at::ObserverContext* giv
       });
     }
   } catch (...) {
-    // A subclass of tensors may refuse to say what it is.
+    // A subclass of tensors may throw when it is inspected.
   }
   receivers.op_ends(&op);
 }
@@ -187,7 +188,7 @@ void op_ends(const at::RecordFunction& op, at::ObserverContext*) {
   receivers.op_ends(&op);
 }
 
-// A subclass of tensors may refuse to say its sizes: then the op is not recorded.
+// A subclass of tensors may throw when its sizes are read. The op is not recorded then.
 template <Inputs INPUTS>
 std::unique_ptr<at::ObserverContext> op_starts_quietly(const at::RecordFunction& op) noexcept {
   try {
@@ -229,7 +230,7 @@ std::unique_ptr<at::ObserverContext> op_reads(const at::RecordFunction& op) noex
       }
     }
   } catch (...) {
-    // A subclass of tensors may refuse to say where it is.
+    // A subclass of tensors may throw when its address is read.
   }
   return nullptr;
 }
@@ -241,11 +242,12 @@ thread_local at::CallbackHandle reads = at::INVALID_CALLBACK_HANDLE;
 std::mutex callback_lock;
 at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
 
-// Set when the process ends, before libtorch destroys its statics: the list of callbacks is one of them, and a
-// profiler that is turned off later, by an exit handler that was registered before `main`, must not touch it.
+// Set at process exit, before libtorch destroys its statics, which include the list of callbacks. A
+// profiler that is stopped later, by an exit handler from before `main`, must not access that list.
 std::atomic<bool> is_ending{false};
 
-// The process that added the callback. In a forked child another thread may have held the lock at the fork.
+// Id of the process that added the callback. In a forked child, another thread may have held the
+// lock at the time of the fork.
 std::atomic<pid_t> owner{0};
 
 void remove_callback() {
@@ -255,7 +257,7 @@ void remove_callback() {
   }
 }
 
-// An exit handler.
+// Exit handler.
 void end_with_process() noexcept {
   is_ending.store(true);
   wants_memory.store(false, std::memory_order_relaxed);
@@ -264,16 +266,16 @@ void end_with_process() noexcept {
   }
   const std::lock_guard<std::mutex> guard(callback_lock);
   try {
-    // libtorch looks among the callbacks of the calling thread first. Those of the thread that ends the process are
-    // destroyed already, as all its thread-locals are, so another thread does it.
+    // libtorch searches the calling thread's callbacks first. These are thread-local and already
+    // destroyed on the exiting thread, so another thread removes the callback.
     std::thread(remove_callback).join();
   } catch (...) {
-    // There is no thread to be had. It stays, and libtorch calls it as before.
+    // No thread could be created. The callback stays installed and remains callable.
   }
 }
 
-// To be called after libtorch made its list of callbacks. What is registered last runs first at the end of the
-// process, so the handler runs before the list's destructor.
+// Registers the exit handler. It must be called after libtorch created its list of callbacks. Exit
+// handlers run in reverse order, so this one runs before the list's destructor.
 void end_before_libtorch() {
   owner.store(getpid());
   static const int registered = std::atexit([] { end_with_process(); });
@@ -294,7 +296,7 @@ Starts starts_with(Inputs inputs, bool outputs) {
 }
 
 void add_callback(Inputs inputs, bool outputs) {
-  // Scopes of all kinds, among them functions of TorchScript: torch's own profiler shows all of them.
+  // All kinds of scopes are recorded, including TorchScript functions, as in torch's own profiler.
   callback = at::addGlobalCallback(
       at::RecordFunctionCallback(starts_with(inputs, outputs),
                                  outputs ? &op_ends_with_outputs : &op_ends)

@@ -1,10 +1,10 @@
-//! Ops without a line in the program: libtorch becomes known as their source before `main`.
+//! Registers libtorch as a source of ops before `main`, so that programs need no call.
 
-/// Registers, and no more: libtorch is asked for nothing until a profiler wants something.
+/// Registers the source only. libtorch is not called until a profiler requests events.
 extern "C" fn register() {
     super::install();
 }
 
-// SAFETY: it allocates and takes a lock, for which neither the standard library nor an allocator needs
-// `main`; libraries such as libtorch are initialised before the programs that use them.
+// SAFETY: the function only allocates and takes a lock, which `before_main!` allows. It does not
+// call libtorch. Libraries such as libtorch are initialised before the programs that use them.
 mlprof_core::before_main!(unsafe register);

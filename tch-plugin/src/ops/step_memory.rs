@@ -1,11 +1,11 @@
-//! What memory the step of an optimizer has to do with, as libtorch tells of it.
+//! Tracks the memory that an optimizer step uses, as reported by libtorch.
 
 use std::cell::RefCell;
 
 use mlprof_core::hook::{MemoryChange, MemoryDevice};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The memory behind a tensor, which several may share.
+/// The memory behind a tensor, which several tensors may share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Storage {
     pub(super) address: u64,
@@ -20,27 +20,27 @@ impl Storage {
 }
 
 thread_local! {
-    /// The optimizer's step that the thread is in.
+    /// The optimizer step that runs on this thread, if any.
     static STEP: RefCell<Option<Step>> = const { RefCell::new(None) };
 }
 
-/// What memory a step of an optimizer has to do with.
+/// Memory that an optimizer step uses.
 #[derive(Default)]
 pub(super) struct Step {
-    /// Variables and gradients.
+    /// Places of variables and gradients.
     pub(super) trained: FxHashSet<(u64, MemoryDevice)>,
-    /// Allocated since the step began, and not freed yet.
+    /// Memory that was allocated during the step and not freed yet.
     pub(super) allocated: Vec<Storage>,
-    /// Read by an op and not freed yet, with its bytes.
+    /// Memory that an op read and that is not freed yet, with its size in bytes.
     pub(super) read: FxHashMap<(u64, MemoryDevice), u64>,
 }
 
-/// A step begins on the calling thread.
+/// Begins a step on the calling thread.
 pub(super) fn begin(step: Step) {
     let _ = STEP.try_with(|current| *current.borrow_mut() = Some(step));
 }
 
-/// The calling thread's step is over: what it had to do with.
+/// Ends the calling thread's step and returns its memory.
 pub(super) fn end() -> Step {
     let step = STEP.try_with(|current| current.borrow_mut().take());
     step.ok().flatten().unwrap_or_default()
@@ -56,7 +56,7 @@ fn with_step(work: impl FnOnce(&mut Step)) {
     });
 }
 
-/// Memory was allocated or freed on the calling thread.
+/// Records an allocation or a free on the calling thread.
 #[cfg_attr(not(records_ops), expect(dead_code, reason = "nobody calls"))]
 pub(super) fn see(change: &MemoryChange) {
     with_step(|step| {
@@ -65,7 +65,7 @@ pub(super) fn see(change: &MemoryChange) {
             Ok(bytes) => step.allocated.push(Storage { address, bytes, device }),
             Err(_) => {
                 step.read.remove(&(address, device));
-                // Nearly always one of the last.
+                // The search starts at the end, because a freed block is usually one of the last.
                 let place = |other: &Storage| other.place() == (address, device);
                 if let Some(freed) = step.allocated.iter().rposition(place) {
                     step.allocated.swap_remove(freed);
@@ -75,7 +75,7 @@ pub(super) fn see(change: &MemoryChange) {
     });
 }
 
-/// An op on the calling thread reads this memory.
+/// Records that an op on the calling thread reads this memory.
 #[cfg_attr(not(records_ops), expect(dead_code, reason = "nobody calls"))]
 pub(super) fn see_read(storage: Storage) {
     with_step(|step| {

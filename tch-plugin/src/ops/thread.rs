@@ -1,4 +1,4 @@
-//! A thread's open ops.
+//! The stack of open ops of a thread.
 
 use std::cell::RefCell;
 
@@ -16,7 +16,7 @@ struct OpenOp {
 
 struct KnownNames {
     names: Names,
-    /// Has record.cpp forget those that it found by their address.
+    /// Callback that makes record.cpp drop its cached name addresses.
     at_end: Option<fn()>,
 }
 
@@ -29,9 +29,9 @@ impl Drop for KnownNames {
 }
 
 struct Thread {
-    /// The innermost last.
+    /// Open ops, innermost last.
     open: Vec<OpenOp>,
-    /// How many of them are nodes of autograd: everything inside those is part of backward.
+    /// Number of open autograd nodes. Every op inside such a node is part of the backward pass.
     nodes: u32,
 }
 
@@ -42,8 +42,8 @@ thread_local! {
         const { RefCell::new(Thread { open: Vec::new(), nodes: 0 }) };
 }
 
-/// Calls `work` with what the thread has, unless it is being torn down, or the op is one that a
-/// profiler itself runs while it is told of another.
+/// Calls `work` with the thread's state. It does nothing while the thread is being torn down. It
+/// also does nothing for ops that a profiler runs while it processes another op.
 #[inline(always)]
 fn with_thread(work: impl FnOnce(&mut Thread)) {
     let _ = THREAD.try_with(|thread| {
@@ -53,7 +53,8 @@ fn with_thread(work: impl FnOnce(&mut Thread)) {
     });
 }
 
-/// The op of this name, after which `at_end` is called when the thread ends; `None` while it is torn down.
+/// Returns the op with this name, or `None` while the thread is being torn down. `at_end` is called
+/// when the thread ends.
 pub(super) fn name(name: &[u8], at_end: fn()) -> Option<OpName> {
     let find = |known: &RefCell<KnownNames>| {
         let mut known = known.try_borrow_mut().ok()?;
@@ -67,12 +68,12 @@ pub(super) fn op_starts(call: &OpCall) {
     with_thread(|thread| thread.start(call));
 }
 
-/// An op that was not opened is not known here.
+/// Closes an op. An op that was not opened is ignored.
 pub(super) fn op_ends(key: usize) {
     with_thread(|thread| thread.end(key));
 }
 
-/// What an op returns that is still open.
+/// Reports the output of an op that is still open.
 pub(super) fn op_returns(output: &OpOutput) {
     with_thread(|thread| {
         let direction = if thread.nodes > 0 { Direction::Backward } else { Direction::Forward };
@@ -97,10 +98,12 @@ impl Thread {
         let is_node = call.is_backward || call.op.is_node();
         let mut start = OpStart { inputs, ..OpStart::new(action) };
         if let Ok(sequence) = u32::try_from(call.sequence) {
-            // 0 is none to a profiler, and to autograd the first that it keeps on a thread: of the first step
-            // that would be the first layer. It counts no thread's ops as far as what stands for it.
+            // Profilers use 0 for "no sequence number", but in autograd 0 is the first node of a
+            // thread. In the first step, that is the first layer. It is therefore replaced by a
+            // number that autograd never reaches.
             start.sequence = if sequence == 0 { OpStart::FIRST_SEQUENCE } else { sequence };
-            // A node is tied to its forward op by both numbers, so that one has its own thread's.
+            // A node and its forward op are linked by sequence number and thread. A forward op
+            // therefore uses its own thread.
             let thread = if is_node { call.forward_thread } else { call.thread };
             start.forward_thread = u32::try_from(thread).unwrap_or(0);
         }
@@ -125,8 +128,8 @@ impl Thread {
         }
     }
 
-    /// Ops end in the order that brackets do, unless libtorch moves one to another thread: it then
-    /// ends here with what is around it.
+    /// Closes all ops inside the op `key`. Ops end in nesting order, unless libtorch moves one to
+    /// another thread. Such an op is closed together with the op around it.
     #[cold]
     #[inline(never)]
     fn end_inside(&mut self, key: usize) {

@@ -1,4 +1,4 @@
-//! What stands in for libtorch where its headers were not found.
+//! Replacement for the op recording if libtorch's headers were not found.
 
 use tch::Tensor;
 

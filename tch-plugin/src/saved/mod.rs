@@ -1,4 +1,4 @@
-//! Weights, state of optimizers and random numbers in checkpoints.
+//! Weights, optimizer state and random number state in checkpoints.
 
 #[cfg(records_ops)]
 mod ffi;
@@ -12,8 +12,8 @@ use mlprof_train::{Result, SavedState};
 use tch::nn::VarStore;
 use tch::no_grad;
 
-/// Returns all variables of a store, for a checkpoint: what
-/// [`TrainModule::weights`](mlprof_train::TrainModule::weights) returns.
+/// Returns all variables of a store for a checkpoint. Use it in
+/// [`TrainModule::weights`](mlprof_train::TrainModule::weights).
 ///
 /// ```
 /// use tch::{Device, nn};
@@ -30,7 +30,7 @@ use tch::no_grad;
 ///
 /// # Errors
 ///
-/// Those of torch, and if a variable is of a type that safetensors does not have.
+/// Returns torch's errors, or an error if safetensors does not support a variable's type.
 pub fn saved_weights(store: &VarStore) -> Result<SavedState> {
     let mut weights = SavedState::new();
     for (name, tensor) in store.variables() {
@@ -39,12 +39,12 @@ pub fn saved_weights(store: &VarStore) -> Result<SavedState> {
     Ok(weights)
 }
 
-/// Sets all variables of a store to what [`saved_weights`] returned, for
+/// Sets all variables of a store from the result of [`saved_weights`]. Use it in
 /// [`TrainModule::load_weights`](mlprof_train::TrainModule::load_weights).
 ///
 /// # Errors
 ///
-/// If the names, types or shapes are not those of the store; then no variable has changed.
+/// Returns an error if names, types or shapes differ from the store. No variable has changed then.
 pub fn load_weights(store: &VarStore, weights: &SavedState) -> Result<()> {
     let variables = store.variables();
     if let Some((name, _)) = weights.tensors().find(|(name, _)| !variables.contains_key(*name)) {

@@ -6,7 +6,7 @@ use tch::{COptimizer, Tensor, no_grad};
 use super::ffi::{self, OPTIONS, ParameterState, TENSORS};
 use super::tensors::{restored, saved};
 
-/// What the numbers and tensors of an optimizer are called.
+/// Checkpoint names of an optimizer's options and tensors.
 struct Names {
     optimizer: &'static str,
     options: [&'static str; OPTIONS],
@@ -42,7 +42,7 @@ fn names(optimizer: &COptimizer) -> Result<(Names, usize)> {
     Ok((names, groups))
 }
 
-/// The state for a checkpoint, of these parameters by name.
+/// Returns the state of the named parameters for a checkpoint.
 pub(crate) fn state(optimizer: &COptimizer, named: &[(String, Tensor)]) -> Result<SavedState> {
     let (names, groups) = names(optimizer)?;
     let mut state = SavedState::new();
@@ -67,7 +67,7 @@ pub(crate) fn state(optimizer: &COptimizer, named: &[(String, Tensor)]) -> Resul
     Ok(state)
 }
 
-/// Restores a state, after everything in it has been checked.
+/// Restores a state after validating all of it.
 pub(crate) fn load(
     optimizer: &mut COptimizer,
     named: &[(String, Tensor)],

@@ -1,4 +1,4 @@
-//! Random number generators of libtorch in checkpoints.
+//! libtorch's random number generators in checkpoints.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use tch::{Device, Tensor};
 use super::ffi;
 use super::tensors::{restored, saved};
 
-/// The state of the generators that a training on these parameters draws from: the CPU's, and that
-/// of each CUDA device which has one of the parameters.
+/// Returns the state of the generators that a training of these parameters uses. They are the CPU's
+/// generator and the generators of all CUDA devices that hold a parameter.
 pub(crate) fn state(named: &[(String, Tensor)]) -> Result<SavedState> {
     let mut state = SavedState::new();
     for generator in generators(named) {
@@ -19,7 +19,7 @@ pub(crate) fn state(named: &[(String, Tensor)]) -> Result<SavedState> {
     Ok(state)
 }
 
-/// Restores the state of the generators, after all of it has been checked.
+/// Restores the state of the generators after validating all of it.
 pub(crate) fn load(named: &[(String, Tensor)], state: &SavedState) -> Result<()> {
     let is_saved = |generator: &i32| state.tensors().any(|(it, _)| it == name(*generator));
     let checked = generators(named).into_iter().filter(is_saved).map(|generator| {
@@ -34,7 +34,7 @@ pub(crate) fn load(named: &[(String, Tensor)], state: &SavedState) -> Result<()>
     Ok(())
 }
 
-/// Numbers of the CUDA devices, and -1 for the CPU.
+/// Returns the numbers of the generators: CUDA device numbers, and -1 for the CPU.
 fn generators(named: &[(String, Tensor)]) -> BTreeSet<i32> {
     let devices = named.iter().filter_map(|(_, tensor)| match tensor.device() {
         Device::Cuda(number) => i32::try_from(number).ok(),

@@ -1,4 +1,4 @@
-//! What stands in for random number generators where libtorch's headers were not found.
+//! Replacement for the random number state if libtorch's headers were not found.
 
 use mlprof_train::{Result, SavedState};
 use tch::Tensor;

@@ -1,5 +1,5 @@
-// Reads and writes the state of libtorch's optimizers and random number generators: tch shows none
-// of it.
+// Reads and writes the state of libtorch's optimizers and random number generators, which tch does
+// not expose.
 //
 // All entry points are `noexcept`: an exception of libtorch becomes the result `false`.
 
@@ -34,8 +34,8 @@ Kind kind_of(const Optimizer* optimizer) {
   return kUnknown;
 }
 
-// What a state consists of: the number of steps, if it counts them, and its tensors in a fixed
-// order.
+// The parts of an optimizer state: the number of steps, if it counts them, and its tensors in a
+// fixed order.
 struct Parts {
   int64_t step = 0;
   at::Tensor tensors[kTensors];
@@ -162,7 +162,7 @@ void copy_options(Kind kind, torch::optim::OptimizerOptions& options, double* va
   }
 }
 
-// The generator that ops draw from by default: of a CUDA device, or of the CPU for negative numbers.
+// Returns the default generator of a CUDA device, or of the CPU for negative numbers.
 at::Generator generator(int32_t cuda) {
   if (cuda < 0) return at::detail::getDefaultCPUGenerator();
   const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(cuda));
@@ -173,13 +173,13 @@ at::Generator generator(int32_t cuda) {
 
 extern "C" {
 
-// One of `Kind`, and the number of groups of parameters.
+// Returns the `Kind` of the optimizer and its number of parameter groups.
 int32_t mlprof_tch_optimizer_kind(const Optimizer* optimizer, size_t* groups) noexcept {
   *groups = optimizer->param_groups().size();
   return kind_of(optimizer);
 }
 
-// Copies the options of a group to or from six numbers.
+// Copies the options of a group to or from an array of six numbers.
 bool mlprof_tch_optimizer_options(Optimizer* optimizer, size_t group, double* values,
                                   bool writes) noexcept {
   try {
@@ -191,8 +191,8 @@ bool mlprof_tch_optimizer_options(Optimizer* optimizer, size_t group, double* va
   }
 }
 
-// The state of a parameter: steps, and three tensors of which each is null or belongs to the caller.
-// False if the parameter has no state yet.
+// Reads the state of a parameter: the steps and three tensors, each of which is null or owned by
+// the caller. Returns false if the parameter has no state yet.
 bool mlprof_tch_optimizer_read(const Optimizer* optimizer, const at::Tensor* parameter,
                                int64_t* step, at::Tensor** tensors) noexcept {
   try {
@@ -211,7 +211,7 @@ bool mlprof_tch_optimizer_read(const Optimizer* optimizer, const at::Tensor* par
   }
 }
 
-// Sets the state of a parameter. Tensors that are null are undefined.
+// Sets the state of a parameter. A null tensor stands for an undefined one.
 bool mlprof_tch_optimizer_write(Optimizer* optimizer, const at::Tensor* parameter, int64_t step,
                                 const at::Tensor* const* tensors) noexcept {
   try {
@@ -229,10 +229,10 @@ bool mlprof_tch_optimizer_write(Optimizer* optimizer, const at::Tensor* paramete
   }
 }
 
-// Forgets the state of all parameters.
+// Clears the state of all parameters.
 void mlprof_tch_optimizer_clear(Optimizer* optimizer) noexcept { optimizer->state().clear(); }
 
-// The state of a generator, which belongs to the caller; null if there is no such generator.
+// Returns the state of a generator, which the caller owns, or null if the generator does not exist.
 at::Tensor* mlprof_tch_generator_read(int32_t cuda) noexcept {
   try {
     at::Generator own = generator(cuda);

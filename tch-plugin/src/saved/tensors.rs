@@ -1,4 +1,4 @@
-//! Tensors of torch in checkpoints.
+//! torch's tensors in checkpoints.
 
 use mlprof_train::{Dtype, Result, SavedState, SavedTensor};
 use tch::{Device, Kind, Tensor};
@@ -23,7 +23,7 @@ fn shape(tensor: &Tensor) -> Result<Vec<usize>> {
     Ok(tensor.size().into_iter().map(usize::try_from).collect::<Result<_, _>>()?)
 }
 
-/// The numbers of a tensor.
+/// Returns the numbers of a tensor.
 pub(super) fn saved(tensor: &Tensor) -> Result<SavedTensor> {
     let dtype = dtype(tensor.f_kind()?)?;
     let on_host = tensor.f_detach()?.f_to_device(Device::Cpu)?.f_contiguous()?;
@@ -32,7 +32,7 @@ pub(super) fn saved(tensor: &Tensor) -> Result<SavedTensor> {
     SavedTensor::new(dtype, shape(tensor)?, bytes)
 }
 
-/// The tensor of that name, on the device of another one, whose type and shape it has.
+/// Returns the tensor `name` on the device of `like`, after checking that type and shape match.
 pub(super) fn restored(state: &SavedState, name: &str, like: &Tensor) -> Result<Tensor> {
     let kind = like.f_kind()?;
     let saved = state.tensor_like(name, dtype(kind)?, &shape(like)?)?;

@@ -1,4 +1,4 @@
-//! What stands in for the state of optimizers where libtorch's headers were not found.
+//! Replacement for the optimizer state if libtorch's headers were not found.
 
 use mlprof_train::{Result, SavedState};
 use tch::{COptimizer, Tensor};

@@ -1,4 +1,4 @@
-//! What the tests share: a small network, its data, and turns.
+//! A small network, its data, and serialisation of tests.
 
 use mlprof_core::report::SimpleReport;
 use mlprof_tch::prelude::*;
@@ -9,7 +9,7 @@ use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
 mod turn;
 pub use turn::turn;
 
-/// Two layers, the first of them profiled.
+/// Two layers, the first of which is profiled.
 pub struct Net {
     pub store: VarStore,
     pub layers: Sequential,
@@ -31,7 +31,7 @@ impl Net {
         Self { store, layers, losses: Vec::new(), learning_rate: 0.1 }
     }
 
-    /// All weights, to the last bit.
+    /// Returns the bits of all weights.
     pub fn weights(&self) -> Vec<(String, Vec<u32>)> {
         let bits = |tensor: &Tensor| -> Vec<u32> {
             let values = Vec::<f32>::try_from(&tensor.flatten(0, -1)).expect("floats");
@@ -77,14 +77,14 @@ impl TrainModule for Net {
     }
 }
 
-/// So many items with a class that can be learned.
+/// Returns `items` items with a learnable class.
 pub fn data(items: i64) -> (Tensor, Tensor) {
     let inputs = Tensor::rand([items, 4], FLOAT_CPU);
     let classes = inputs.narrow(1, 0, 3).argmax(1, false).to_kind(Kind::Int64);
     (inputs, classes)
 }
 
-/// How often an action ran; 0 if it has no row.
+/// Returns the number of calls of an action, or 0 if it has no row.
 pub fn calls(report: &SimpleReport, action: &str) -> u64 {
     report.actions.iter().find(|row| row.action == action).map_or(0, |row| row.calls)
 }

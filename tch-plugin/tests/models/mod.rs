@@ -1,4 +1,4 @@
-//! Two small models and their training steps: all kinds of ops that trainings have.
+//! Small models and training steps that cover all kinds of ops in trainings.
 
 #![allow(dead_code, reason = "each file of tests uses a part of it")]
 
@@ -6,7 +6,7 @@ use mlprof_tch::prelude::*;
 use tch::nn::{self, Conv2D, ConvConfig, Embedding, LayerNorm, Linear, Module, ModuleT, VarStore};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU, kind::INT64_CPU};
 
-/// A model with its data and its optimizer, ready to learn.
+/// A model with its data and optimizer.
 pub struct Training {
     pub store: VarStore,
     pub optimizer: TchOptimizer,
@@ -19,7 +19,7 @@ impl Training {
         Self { store, optimizer, loss: Box::new(loss) }
     }
 
-    /// Forward, backward, optimizer.
+    /// Runs forward, backward and the optimizer, and returns the loss.
     pub fn step(&mut self) -> f64 {
         self.optimizer.zero_grad().expect("torch can");
         let loss = (self.loss)();
@@ -29,7 +29,7 @@ impl Training {
     }
 }
 
-/// The network of the digits examples, on as many images of noise.
+/// Returns the network of the digits examples with `batch` images of noise.
 pub fn digits_cnn(batch: i64) -> Training {
     let store = VarStore::new(Device::Cpu);
     let root = &store.root();
@@ -95,7 +95,7 @@ impl Block {
     }
 }
 
-/// Two blocks of a transformer that guesses the next letter, on noise.
+/// Returns a transformer of two blocks that predicts the next letter of random text.
 pub fn transformer(batch: i64, length: i64) -> Training {
     let store = VarStore::new(Device::Cpu);
     let root = &store.root();
@@ -117,7 +117,7 @@ pub fn transformer(batch: i64, length: i64) -> Training {
     })
 }
 
-/// Ops with numbers of all kinds among their inputs.
+/// Returns ops with numbers of all kinds among their inputs.
 pub fn numbers() -> Training {
     let store = VarStore::new(Device::Cpu);
     let weight = store.root().var("weight", &[40, 4], nn::Init::Const(0.5));

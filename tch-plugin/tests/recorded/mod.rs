@@ -1,4 +1,4 @@
-//! What the Tensor profiler records, as plain values.
+//! Plain values of the Tensor profiler's recordings.
 
 #![allow(dead_code, reason = "each file of tests uses a part of it")]
 
@@ -17,10 +17,10 @@ pub use turn::turn;
 pub struct Op {
     pub name: &'static str,
     pub kind: ActionKind,
-    /// Nanoseconds since the cycle began.
+    /// Start in nanoseconds since the beginning of the cycle.
     pub start: i64,
     pub nanoseconds: u64,
-    /// The operating system's number of the thread.
+    /// The operating system's thread id.
     pub thread: u64,
     pub sequence: u32,
     pub forward_thread: u32,
@@ -46,10 +46,10 @@ pub struct Change {
     pub total: u64,
 }
 
-/// One cycle.
+/// One recorded cycle.
 #[derive(Debug, Default, Clone)]
 pub struct Recorded {
-    /// In the order of their starts.
+    /// Ops in the order of their starts.
     pub ops: Vec<Op>,
     pub memory: Vec<Change>,
     pub labels: Vec<MemoryLabel>,
@@ -89,18 +89,18 @@ impl Recorded {
         recorded
     }
 
-    /// The ops of this name.
+    /// Returns the ops with this name.
     pub fn of_name<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Op> {
         self.ops.iter().filter(move |op| op.name == name)
     }
 
-    /// Ops alone, in the order of their starts.
+    /// Returns only the ops, in the order of their starts.
     pub fn only_ops(&self) -> impl Iterator<Item = &Op> {
         self.ops.iter().filter(|op| op.kind == ActionKind::Op)
     }
 }
 
-/// A profiler whose cycles come as values.
+/// Returns a profiler and the list to which it appends its cycles.
 pub fn collecting(profiler: TensorProfiler) -> (Arc<TensorProfiler>, Arc<Mutex<Vec<Recorded>>>) {
     let cycles = Arc::new(Mutex::new(Vec::new()));
     let target = cycles.clone();

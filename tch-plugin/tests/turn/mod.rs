@@ -1,8 +1,8 @@
-//! One test at a time.
+//! Serialises tests.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The active profiler and torch's random numbers belong to the whole process: one test at a time.
+/// Locks the active profiler and torch's random numbers, which are process-wide, for one test.
 pub fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

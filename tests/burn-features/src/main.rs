@@ -1,5 +1,4 @@
-//! Prints what a program computes on burn's default device: the device, and the weights of a small
-//! model after some steps.
+//! Prints burn's default device, and the weights of a small model after several training steps.
 
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Gradients, Tensor};

@@ -1,4 +1,5 @@
-//! Nothing: what is built together with this package gets the features that its manifest names.
+//! An empty package, which enables dependency features for all packages that are built with it.
 //!
-//! Cargo gives a crate the features that the packages of a command ask for. Whatever two commands ask differently for
-//! is built twice, and with it all that stands on it: of two hours of building that was a good part.
+//! Cargo enables the features of a crate that the packages of a command request. If two commands
+//! request different features, the crate and everything that depends on it are built twice. This
+//! took a large part of two hours of build time.

@@ -1,4 +1,4 @@
-//! Trains one layer with a profiler, by one package of mlprof's.
+//! Trains one layer under a profiler with a single mlprof package as dependency.
 
 use candle_core::{DType, Device, Module, Tensor};
 use candle_nn::{AdamW, Linear, ParamsAdamW, VarMap, linear, loss::mse};

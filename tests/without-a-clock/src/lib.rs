@@ -1,5 +1,5 @@
-//! A training without a framework, under each profiler, for a host that gives a program nothing:
-//! `run.mjs` loads it and looks at the reports.
+//! Runs trainings without a framework under each profiler, on a host without any system services.
+//! `run.mjs` loads this program and checks the reports.
 
 use std::sync::OnceLock;
 
@@ -7,10 +7,10 @@ use mlprof_core::{
     PROFILER_NAMES, Profiler, ProfilerExt, RunContext, Session, Stage, interrupt, profile, startup,
 };
 
-/// Steps of each training.
+/// Number of steps in each training.
 const STEPS: u64 = 3;
 
-/// Separates the reports.
+/// Separator between the reports.
 const SEPARATOR: &str = "\n---\n";
 
 fn step(profiler: &dyn Profiler, batch: u64) -> u64 {
@@ -47,15 +47,15 @@ fn reports() -> &'static str {
     })
 }
 
-/// Runs all trainings; returns the address of the reports' text.
-// SAFETY: no other function of the program has this name.
+/// Runs all trainings and returns the address of the reports' text.
+// SAFETY: no other function of the program exports this symbol name.
 #[unsafe(no_mangle)]
 pub extern "C" fn run() -> *const u8 {
     reports().as_ptr()
 }
 
 /// Returns the length of the reports' text in bytes.
-// SAFETY: no other function of the program has this name.
+// SAFETY: no other function of the program exports this symbol name.
 #[unsafe(no_mangle)]
 pub extern "C" fn length() -> usize {
     reports().len()

@@ -1,9 +1,9 @@
-//! What differs between two lists.
+//! Compares two lists of public items.
 
 use std::collections::BTreeSet;
 
-/// One line for each item that came (`+`) or went (`-`), below the name of the crate; `None` if there
-/// is none.
+/// Returns one line for each added (`+`) or removed (`-`) item below the crate's name, or `None`
+/// without differences.
 pub fn difference(name: &str, kept: &str, found: &str) -> Option<String> {
     if kept == found {
         return None;

@@ -1,4 +1,4 @@
-//! From what rustdoc knows of a crate to a list of its public items.
+//! Converts rustdoc's JSON of a crate to a list of its public items.
 
 use std::fs;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use public_api::Builder;
 use serde::Deserialize;
 
-/// Traits that every type has or has not, and whose loss breaks nobody's program here. `Send` and `Sync`
-/// stay.
+/// Auto traits that are not listed, because their loss does not break programs here. `Send` and
+/// `Sync` are listed.
 const UNSAID: [&str; 5] = [
     "core::marker::Freeze",
     "core::marker::Unpin",
@@ -16,8 +16,8 @@ const UNSAID: [&str; 5] = [
     "core::panic::unwind_safe::UnwindSafe",
 ];
 
-/// All of them, sorted; `None`, and a line that says so, if rustdoc is of another release than the one
-/// whose JSON is understood here.
+/// Returns all public items, sorted. If the JSON format belongs to another rustdoc release, prints
+/// a message and returns `None`.
 pub fn of_crate(json: &Path) -> Result<Option<Vec<String>>, String> {
     #[derive(Deserialize)]
     struct Version {
@@ -41,7 +41,7 @@ fn is_said(item: &str) -> bool {
     !item.starts_with("impl") || !UNSAID.iter().any(|name| item.contains(&format!("{name} for ")))
 }
 
-/// The file of a crate.
+/// Returns the list file of a crate.
 pub fn page(name: &str, options: &[&str], items: &[String]) -> String {
     let options = options.iter().map(|option| format!(" {option}")).collect::<String>();
     let mut page = format!(

@@ -1,9 +1,9 @@
-//! Lists the public items of crates, and compares them with the lists that are kept:
-//! `cargo xtask public-api [--write]`.
+//! Lists the public items of crates and compares them with the stored lists: `cargo xtask
+//! public-api [--write]`.
 //!
-//! rustdoc tells them as JSON, which it does on stable only when it is told that it may. Only it is: for
-//! cargo, build scripts would see a difference, and everything would be built again. So this program
-//! stands in for rustdoc, and calls it.
+//! rustdoc on stable writes JSON only if `RUSTC_BOOTSTRAP` is set. The variable must not be set for
+//! cargo, because build scripts would detect it and cause a full rebuild. This program therefore
+//! replaces rustdoc, and calls it with the variable set.
 
 mod compare;
 mod list;
@@ -12,14 +12,16 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Set while this program stands in for rustdoc: which one it is.
+/// Environment variable that is set while this program replaces rustdoc. It contains the real
+/// rustdoc.
 const RUSTDOC: &str = "MLPROF_XTASK_RUSTDOC";
 
 /// Crates that are documented by one command.
 struct Together {
     crates: &'static [&'static str],
     features: &'static [&'static str],
-    /// What is built with them, so that lints and documentation have looked at the same.
+    /// Additional packages that are built with the crates, so that lints and documentation share
+    /// their build.
     beside: &'static [&'static str],
 }
 
@@ -71,7 +73,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// rustdoc itself, as cargo called this program, and with leave to write JSON.
+/// Runs the real rustdoc with the arguments from cargo, and enables JSON output.
 fn stand_in(rustdoc: &Path) -> ExitCode {
     let mut command = Command::new(rustdoc);
     command.args(env::args_os().skip(1)).env_remove(RUSTDOC).env("RUSTC_BOOTSTRAP", "1");
@@ -117,7 +119,7 @@ fn explain(path: &Path, error: std::io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 
-/// The folder in which rustdoc has put what it knows of the crates.
+/// Documents the crates and returns the folder with rustdoc's JSON.
 fn document(together: &Together) -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     // <target>/<profile>/xtask-public-api
@@ -126,18 +128,19 @@ fn document(together: &Together) -> Result<PathBuf, String> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in env::vars_os() {
         let shown = name.to_string_lossy();
-        // What `cargo run` told this program about itself.
+        // `cargo run` sets these variables to describe this program.
         if shown.starts_with("CARGO_PKG_") || shown.starts_with("CARGO_MANIFEST_") {
             cargo.env_remove(&name);
         }
     }
-    // As lints and documentation have looked at what they stand on.
+    // The arguments match those of lints and documentation, so that dependencies are not checked
+    // again.
     cargo.args(["doc", "--quiet", "--no-deps", "--lib"]);
     cargo.args(["--package", "feature-unification"]);
     cargo.args(together.crates.iter().flat_map(|name| ["--package", name]));
     cargo.args(together.features).args(together.beside);
     cargo.arg("--target-dir").arg(&target);
-    // Lints have a step of their own.
+    // Lints run in a separate step.
     let flags = "-Zunstable-options --output-format json --cap-lints allow";
     cargo.env("RUSTDOC", &own).env(RUSTDOC, rustdoc).env("RUSTDOCFLAGS", flags);
     let status = cargo.status().map_err(|error| format!("cannot run cargo: {error}"))?;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench analysis`: questions asked of traces, beside HolisticTraceAnalysis and Perfetto's
+//! `cargo xtask bench analysis`: compares trace queries with HolisticTraceAnalysis and Perfetto's
 //! trace_processor.
 
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::python::Environment;
 use crate::steps::{cargo, target_directory};
 use crate::trace_processor;
 
-/// Builds the command as it is installed, and runs what measures it. Arguments are passed on.
+/// Builds the command as for installation, and runs the measuring program with `arguments`.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
     let build = ["build", "--release", "-p", "mlprof", "--features", "parquet"];
     let mut build_command = cargo();

@@ -1,9 +1,14 @@
-//! `cargo xtask bench build`: what a plugin adds to a cold release build of its framework.
+//! `cargo xtask bench build`: measures the build time that a plugin adds to a cold release build of
+//! its framework.
 //!
-//! It builds small programs outside the workspace, one after the other, each from nothing:
-//! candle-nn alone, with `mlprof-candle` as it comes, and with `mlprof-candle` without default
-//! features. The measure is the CPU time of cargo and all compilers, not the time on the clock,
-//! which depends on what else runs.
+//! It builds small programs outside the workspace, one after the other and each from scratch:
+//!
+//! - candle-nn alone
+//! - candle-nn with `mlprof-candle`
+//! - candle-nn with `mlprof-candle` without default features
+//!
+//! The measured value is the CPU time of cargo and all compilers. Wall-clock time would depend on
+//! other programs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,14 +17,14 @@ use std::process::Command;
 
 use crate::steps::target_directory;
 
-/// What is built, and the features of the plugin; `None` without the plugin.
+/// Names of the programs, and the features of the plugin; `None` without the plugin.
 const PROGRAMS: [(&str, Option<&str>); 3] = [
     ("candle-nn alone", None),
     ("with mlprof-candle", Some("")),
     ("without default features", Some(", default-features = false")),
 ];
 
-/// Builds each program `--rounds` times (by default once), in turn, and prints the medians.
+/// Builds each program `--rounds` times (default: once), in turn, and prints the medians.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
     let rounds = match arguments {
         [] => 1,
@@ -32,7 +37,7 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     };
     let folder = target_directory().join("build-cost");
     let result = measure(&folder, rounds);
-    // A gigabyte that nobody needs any longer.
+    // The folder contains a gigabyte of build output that is no longer needed.
     let _ = fs::remove_dir_all(&folder);
     for line in table(&result?) {
         println!("{line}");
@@ -40,7 +45,7 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// One program: its crates, and the CPU seconds of each build.
+/// One program with its crates and the CPU seconds of each build.
 struct Cost {
     crates: BTreeSet<String>,
     seconds: Vec<f64>,
@@ -65,7 +70,7 @@ fn measure(folder: &Path, rounds: usize) -> Result<Vec<Cost>, String> {
     Ok(costs)
 }
 
-/// A program with a workspace of its own, and the versions that are pinned in this one.
+/// Writes a program with its own workspace and the locked versions of this workspace.
 fn write_program(folder: &Path, plugin: Option<&str>) -> std::io::Result<()> {
     let workspace = workspace();
     let plugin = plugin.map_or_else(String::new, |features| {
@@ -88,8 +93,8 @@ fn workspace() -> PathBuf {
     folder.parent().unwrap_or(folder).to_owned()
 }
 
-/// Returns the names and versions of all crates that a program is built of, build scripts' and
-/// macros' among them.
+/// Returns the names and versions of all crates in a program's build, including those for build
+/// scripts and macros.
 fn crates(program: &Path) -> Result<BTreeSet<String>, String> {
     let arguments = ["tree", "--edges", "normal,build", "--prefix", "none", "--format", "{p}"];
     let output = cargo_at(program).args(arguments).output();
@@ -102,7 +107,7 @@ fn crates(program: &Path) -> Result<BTreeSet<String>, String> {
     Ok(tree.lines().filter(|line| !line.is_empty()).map(name).collect())
 }
 
-/// Returns the CPU time of a build from nothing, in seconds.
+/// Returns the CPU time of a build from scratch in seconds.
 fn build(program: &Path) -> Result<f64, String> {
     let target = program.join("target");
     if target.exists() {
@@ -110,7 +115,7 @@ fn build(program: &Path) -> Result<f64, String> {
             .map_err(|error| format!("cannot remove {}: {error}", target.display()))?;
     }
     let cargo = cargo_at(program);
-    // The shell knows how much CPU time its children took, with all that they waited for.
+    // The shell measures the CPU time of its children, including their own children.
     let mut shell = Command::new("sh");
     shell.args(["-c", r#""$0" build --release --quiet && times"#]).arg(cargo.get_program());
     shell.current_dir(program).env("CARGO_TARGET_DIR", &target);
@@ -126,8 +131,8 @@ fn build(program: &Path) -> Result<f64, String> {
     children(&times).ok_or_else(|| format!("cannot read the CPU time: the shell printed {times:?}"))
 }
 
-/// Returns the seconds of the children, user's and system's, from what a shell's `times` prints: on
-/// its second line.
+/// Returns the user and system seconds of the children, from the second line of the shell's `times`
+/// output.
 fn children(times: &str) -> Option<f64> {
     let seconds = |time: &str| {
         let (minutes, seconds) = time.strip_suffix('s')?.split_once('m')?;

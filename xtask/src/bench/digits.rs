@@ -1,4 +1,4 @@
-//! `cargo xtask bench digits`: what profiling costs a training step, framework beside framework.
+//! `cargo xtask bench digits`: compares the cost of profiling per training step between frameworks.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,12 +11,12 @@ use super::python;
 use crate::libtorch::{Libtorch, Variables};
 use crate::steps::{cargo, set_variables, target_directory};
 
-/// All frameworks; burn, which takes minutes to build, only where asked for.
+/// All frameworks. burn takes minutes to build, so it is included only on request.
 const FRAMEWORKS: [&str; 4] = ["candle", "tch", "python", "burn"];
 const BY_DEFAULT: usize = 3;
 
-/// Builds and installs everything first, then measures one after the other, and ends with one
-/// table. `arguments` are `--only NAME` and what is passed on to all programs.
+/// Builds and installs everything first, then measures one framework after the other, and prints
+/// one table. `arguments` are `--only NAME` and the options that are passed to all programs.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
     let (names, passed_on) = split(arguments)?;
     let programs: Vec<Program> =
@@ -40,7 +40,7 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// The frameworks that are wanted, and the other arguments.
+/// Returns the selected frameworks and the remaining arguments.
 fn split<'a>(arguments: &[&'a str]) -> Result<(Vec<&'static str>, Vec<&'a str>), String> {
     let (mut names, mut others) = (Vec::new(), Vec::new());
     let mut arguments = arguments.iter();
@@ -66,7 +66,7 @@ fn split<'a>(arguments: &[&'a str]) -> Result<(Vec<&'static str>, Vec<&'a str>),
 /// One framework's program, ready to run.
 struct Program {
     name: &'static str,
-    /// Python's interpreter; the others are run by cargo.
+    /// Python's interpreter. The other programs are run by cargo.
     interpreter: Option<PathBuf>,
     variables: Variables,
 }
@@ -79,8 +79,8 @@ impl Program {
             "tch" => program.variables = Libtorch::of_workspace()?.variables(),
             _ => {}
         }
-        // As torch is told by its programs: the network is small, and threads that wait for each
-        // other are noise. Candle and burn do as this says.
+        // The programs for torch set the same limit themselves. The network is small, and threads
+        // that wait for each other would add noise.
         program.variables.push(("RAYON_NUM_THREADS", Some("1".into())));
         if program.interpreter.is_none() {
             program.succeed(program.cargo("build"))?;
@@ -124,7 +124,7 @@ impl Program {
     }
 }
 
-/// The table's cells of one framework.
+/// Table cells of one framework.
 #[derive(Debug, PartialEq)]
 struct Row([String; 9]);
 
@@ -173,7 +173,8 @@ impl Row {
     }
 }
 
-/// Under its titles, the first column to the left, the others to the right.
+/// Returns the table with its titles. The first column is left-aligned, and the others are
+/// right-aligned.
 fn table(rows: &[Row]) -> String {
     let titles = TITLES.map(str::to_owned);
     let all: Vec<&[String; 9]> =

@@ -1,4 +1,4 @@
-//! `cargo xtask bench fleet`: questions asked of the traces of a hundred ranks at once.
+//! `cargo xtask bench fleet`: measures queries over the traces of a hundred ranks.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use crate::libtorch::workspace;
 use crate::python::Environment;
 use crate::steps::{cargo, target_directory};
 
-/// Builds the commands as they are installed, and runs what measures them. Arguments are passed on.
+/// Builds the commands as for installation, and runs the measuring program with `arguments`.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
     let mut mlprof = cargo();
     mlprof.args(["build", "--release", "-p", "mlprof", "--features", "parquet"]);

@@ -1,9 +1,10 @@
-//! `cargo xtask bench live`: what it costs a training to be watched by `mlprof top` and `mlprof record`.
+//! `cargo xtask bench live`: measures the cost of monitoring a training with `mlprof top` and
+//! `mlprof record`.
 
 use crate::run::run as run_program;
 use crate::steps::{cargo, target_directory};
 
-/// Builds the command, which watches, and runs the trainings with the arguments that are meant for them.
+/// Builds the monitoring command, and runs the trainings with `arguments`.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
     let mut build = cargo();
     build.args(["build", "--release", "--package", "mlprof", "--bin", "mlprof"]);

@@ -12,10 +12,9 @@ use std::process::{Command, Stdio};
 use crate::run::run as run_program;
 use crate::steps::cargo;
 
-/// All that there are: the programs of the package `benches`, how often comparisons are wrong among
-/// them, the overhead on the digits, what it costs to record libtorch's ops, what questions to
-/// traces cost, and to those of a fleet, what it costs to be watched, and to look at numbers, and
-/// what a plugin adds to the build of its framework.
+/// Names of all benchmarks: the programs of the package `benches` and separate measurements. The
+/// latter cover the overhead on the digits, libtorch's ops, trace queries, monitoring, numerics,
+/// and the build time of a plugin.
 pub const PROGRAMS: [&str; 15] = [
     "scopes",
     "memory",
@@ -34,13 +33,13 @@ pub const PROGRAMS: [&str; 15] = [
     "build",
 ];
 
-/// Runs one with the arguments that are meant for it.
+/// Runs a benchmark with `arguments`.
 pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     if program == "digits" {
         return digits::run(arguments);
     }
     if program == "numerics" {
-        // burn takes minutes to build: only where asked for, as in `digits`.
+        // burn takes minutes to build, so it runs only on request, as in `digits`.
         let frameworks: &[&str] = match arguments.contains(&"--only") {
             true => &[],
             false => &["--only", "candle", "--only", "tch"],
@@ -69,7 +68,7 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     succeed(command)
 }
 
-/// Runs a program that needs no input.
+/// Runs a command and returns an error unless it succeeds.
 fn succeed(mut command: Command) -> Result<(), String> {
     let program = command.get_program().to_string_lossy().into_owned();
     match command.stdin(Stdio::null()).status() {
@@ -79,7 +78,8 @@ fn succeed(mut command: Command) -> Result<(), String> {
     }
 }
 
-/// As users build, that is without link-time optimisation, unless asked for.
+/// Returns the build arguments. As in users' builds, link-time optimisation is off unless
+/// requested.
 fn build_arguments(program: &str, lto: bool) -> Vec<&str> {
     let mut build = vec!["run", "--package", "benches", "--bin", program];
     if lto {

@@ -1,16 +1,16 @@
-//! The digits under Lightning: where the programs are, and what runs them.
+//! Location and interpreter of the digits programs for Lightning.
 
 use std::path::PathBuf;
 
 use crate::libtorch::workspace;
 use crate::python::Environment;
 
-/// Where the programs and their requirements are.
+/// Returns the folder with the programs and their requirements.
 pub fn folder() -> PathBuf {
     workspace().join("benches/python")
 }
 
-/// An interpreter with PyTorch and Lightning.
+/// Returns an interpreter with PyTorch and Lightning.
 pub fn interpreter() -> Result<PathBuf, String> {
     let environment = Environment {
         name: "python-digits",

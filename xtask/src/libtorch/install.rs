@@ -1,4 +1,4 @@
-//! Makes a CPU-only libtorch of PyPI's torch wheel, once, in the user's cache folder.
+//! Creates a CPU-only libtorch from PyPI's torch wheel, once, in the user's cache folder.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
@@ -11,12 +11,12 @@ use crate::system;
 
 const UNPACK: &str = include_str!("unpack.py");
 
-/// Wheels for this Python are fetched, whichever one runs here: their checksums are known, and no
-/// Python is needed to use them.
+/// Python version of the downloaded wheels, independent of the installed Python. The checksums are
+/// known for this version, and using the libraries needs no Python.
 const PYTHON: &str = "3.11";
 
-/// The folder of this libtorch, which is made if it is not there yet. Two that make it at once:
-/// the second waits for the first.
+/// Returns the folder of this libtorch, and creates it if needed. Of two concurrent processes, the
+/// second one waits for the first.
 pub fn directory(release: &Release) -> Result<PathBuf, String> {
     let cache = cache()?;
     let directory = cache.join(format!("libtorch-{}", release.libtorch));
@@ -33,18 +33,18 @@ pub fn directory(release: &Release) -> Result<PathBuf, String> {
     Ok(directory)
 }
 
-/// The folder for what is fetched once and kept.
+/// Returns the folder for downloaded files that are kept.
 pub fn cache() -> Result<PathBuf, String> {
     cache_directory(|name| env::var_os(name))
 }
 
-/// `MLPROF_CACHE`, else the folder `mlprof` of the user's folder of caches.
+/// Returns `MLPROF_CACHE`, or otherwise the folder `mlprof` in the user's cache folder.
 fn cache_directory(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, String> {
     let folder = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(own) = folder("MLPROF_CACHE") {
         return std::path::absolute(&own).map_err(|error| format!("MLPROF_CACHE: {error}"));
     }
-    // A relative one is to be ignored, says the XDG specification.
+    // The XDG specification requires relative paths to be ignored.
     let xdg = folder("XDG_CACHE_HOME").filter(|path| path.is_absolute());
     let cache = xdg.or_else(|| folder("HOME").map(|home| home.join(".cache")));
     cache.map(|cache| cache.join("mlprof")).ok_or_else(|| {
@@ -54,7 +54,8 @@ fn cache_directory(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBu
     })
 }
 
-/// The folder is renamed into place when all is there; this also notices a part that was deleted.
+/// Returns `true` if the folder is complete. The folder is renamed into place when it is complete;
+/// the check also detects files that were deleted later.
 fn is_complete(directory: &Path, release: &Release) -> bool {
     let stamp = fs::read_to_string(directory.join("build-version")).unwrap_or_default();
     let needed = ["lib/libtorch_cpu.so", "lib/libc10.so", "lib/libtorch.so", "include/torch"];
@@ -82,7 +83,7 @@ fn is_supported(release: &Release) -> Result<(), String> {
     }
 }
 
-/// Held as long as the file is open, so until the process ends at the latest.
+/// Takes the lock, which is held until the file is closed, at the latest by the end of the process.
 fn lock(cache: &Path, release: &Release) -> Result<File, String> {
     let path = cache.join(format!("libtorch-{}.lock", release.libtorch));
     let explain = |error: io::Error| {
@@ -100,7 +101,7 @@ fn lock(cache: &Path, release: &Release) -> Result<File, String> {
     Ok(file)
 }
 
-/// To be called with the lock held.
+/// Creates the folder. The caller must hold the lock.
 fn make(cache: &Path, directory: &Path, release: &Release) -> Result<(), String> {
     let libtorch = release.libtorch;
     let prefix = format!("libtorch-{libtorch}.partial-");
@@ -124,12 +125,13 @@ fn make(cache: &Path, directory: &Path, release: &Release) -> Result<(), String>
     }
     fs::rename(&made, directory).map_err(explain)?;
     drop(partial);
-    // A child of a killed process may have gone on for a while.
+    // A child of a killed process may have continued for some time and created more files.
     remove_leftovers(cache, &prefix);
     Ok(())
 }
 
-/// What a process that was killed has left: nobody else is at work while the lock is held.
+/// Removes the partial folders of killed processes. No other process is creating one, because the
+/// caller holds the lock.
 fn remove_leftovers(cache: &Path, prefix: &str) {
     let entries = fs::read_dir(cache).into_iter().flatten().flatten();
     for entry in entries {
@@ -139,7 +141,7 @@ fn remove_leftovers(cache: &Path, prefix: &str) {
     }
 }
 
-/// A folder that goes away with its owner, however that ends short of being killed.
+/// A temporary folder that is removed when dropped. It remains only if the process is killed.
 struct Partial(PathBuf);
 
 impl Drop for Partial {
@@ -148,7 +150,8 @@ impl Drop for Partial {
     }
 }
 
-/// One of our own: distributions split pip off, or forbid it to touch the system's Python.
+/// Creates a virtual environment, because some distributions package pip separately or protect the
+/// system's Python.
 fn virtual_environment(partial: &Path) -> Result<PathBuf, String> {
     let folder = partial.join("venv");
     run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
@@ -163,12 +166,12 @@ fn download(python: &Path, partial: &Path, release: &Release) -> Result<(), Stri
     pip.args(["-m", "pip", "download", "--require-hashes", "--no-deps", "--no-cache-dir"])
         .args(["--disable-pip-version-check", "--only-binary=:all:"])
         .args(["--implementation", "cp", "--python-version", PYTHON]);
-    // pip takes only the names of platforms that it is given, not those of older ones.
+    // pip accepts only the given platform tags and does not include older ones.
     for glibc in (17..=28).rev() {
         pip.arg("--platform").arg(format!("manylinux_2_{glibc}_{}", env::consts::ARCH));
     }
     pip.arg("--requirement").arg(requirements).arg("--dest").arg(partial.join("wheels"));
-    // Its temporary files are as large as the wheels: the usual place may be too small for them.
+    // pip's temporary files are as large as the wheels and may not fit into the default folder.
     pip.env("TMPDIR", partial);
     run(&mut pip).map_err(|message| {
         let libtorch = release.libtorch;
@@ -176,14 +179,15 @@ fn download(python: &Path, partial: &Path, release: &Release) -> Result<(), Stri
     })
 }
 
-/// torch-sys links a `libtorch.so`. The wheel's own would pull in libtorch_cuda.so.
+/// Creates an empty `libtorch.so`, which torch-sys links. The wheel's own file would load
+/// libtorch_cuda.so.
 fn stub(library: &Path) -> Result<(), String> {
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-Wl,-soname,libtorch.so", "-x", "c", "/dev/null", "-o"]);
     run(compiler.arg(library.join("libtorch.so")))
 }
 
-/// Runs a command; what it says goes to standard error.
+/// Runs a command with its output on standard error.
 fn run(command: &mut Command) -> Result<(), String> {
     let name = |command: &Command| -> String {
         let words = [command.get_program()].into_iter().chain(command.get_args());

@@ -1,4 +1,4 @@
-//! A libtorch that the user names: by `LIBTORCH`, or by `LIBTORCH_USE_PYTORCH`.
+//! Locates a libtorch that the user selects with `LIBTORCH` or `LIBTORCH_USE_PYTORCH`.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,18 +8,19 @@ use std::process::Command;
 
 use super::version::{self, Release};
 
-/// Where libtorch comes from.
+/// Source of libtorch.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The folder that `LIBTORCH` names.
+    /// The folder in `LIBTORCH`.
     Directory(PathBuf),
-    /// The PyTorch of the Python in the path: `LIBTORCH_USE_PYTORCH` is set, to whatever value.
+    /// The PyTorch of the Python in the search path. Selected if `LIBTORCH_USE_PYTORCH` is set to
+    /// any value.
     Python,
-    /// None is named.
+    /// A libtorch that xtask creates, because none is selected.
     Make,
 }
 
-/// What the environment asks for.
+/// Returns the source that the environment selects.
 pub fn choose(variable: impl Fn(&str) -> Option<OsString>) -> Choice {
     match variable("LIBTORCH") {
         Some(directory) if !directory.is_empty() => Choice::Directory(directory.into()),
@@ -28,10 +29,10 @@ pub fn choose(variable: impl Fn(&str) -> Option<OsString>) -> Choice {
     }
 }
 
-/// A folder that the user names, and where its parts are: torch-sys lets `LIBTORCH_INCLUDE` and
-/// `LIBTORCH_LIB` name other folders to hold `include` and `lib`.
+/// A folder selected by the user, with the locations of its parts. torch-sys accepts other parent
+/// folders of `include` and `lib` in `LIBTORCH_INCLUDE` and `LIBTORCH_LIB`.
 pub struct Directory {
-    /// The folder itself, absolute: build scripts run elsewhere.
+    /// Absolute path of the folder, because build scripts run in other folders.
     pub root: PathBuf,
     include: PathBuf,
     /// The folder of the libraries.
@@ -39,7 +40,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Of the values of the three variables.
+    /// Creates the value from the three environment variables.
     pub fn new(root: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
         let part = |name: &str, folder: &str| {
@@ -51,7 +52,7 @@ impl Directory {
         Self { root, include, library }
     }
 
-    /// Says what is wrong with it, if anything is.
+    /// Returns an error if the folder is unusable.
     pub fn check(&self, release: &Release, any_version: bool) -> Result<(), String> {
         let root = self.root.display();
         let Release { tch, libtorch, .. } = release;
@@ -99,9 +100,9 @@ impl Directory {
     }
 }
 
-/// The folder of libraries of the PyTorch that torch-sys would find.
+/// Returns the library folder of the PyTorch that torch-sys would find.
 pub fn python_library(release: &Release, any_version: bool) -> Result<PathBuf, String> {
-    // The same choice as torch-sys's build script makes.
+    // torch-sys's build script makes the same choice.
     let python = if env::var_os("VIRTUAL_ENV").is_some() { "python" } else { "python3" };
     let script = "import torch, os; print(torch.__version__); \
                   print(os.path.join(os.path.dirname(torch.__file__), 'lib'))";
@@ -155,7 +156,7 @@ mod tests {
         let both = [("LIBTORCH", "/opt/t"), ("LIBTORCH_USE_PYTORCH", "1")];
         assert_eq!(choose(&both), Choice::Directory("/opt/t".into()));
         assert_eq!(choose(&both[1..]), Choice::Python);
-        // torch-sys asks whether it is set, not what it is.
+        // torch-sys checks only if the variable is set, not its value.
         assert_eq!(choose(&[("LIBTORCH_USE_PYTORCH", "")]), Choice::Python);
         assert_eq!(choose(&[("LIBTORCH", "")]), Choice::Make);
         assert_eq!(choose(&[]), Choice::Make);

@@ -1,4 +1,4 @@
-//! `cargo xtask libtorch`: the libtorch that tch is built with, found or made.
+//! `cargo xtask libtorch`: locates or creates the libtorch for tch.
 
 mod install;
 mod locate;
@@ -15,44 +15,44 @@ pub use install::cache;
 use locate::{Choice, Directory};
 use version::Release;
 
-/// Where the dynamic linker looks first.
+/// The variable with the dynamic linker's first search path.
 const LIBRARY_PATH: &str =
     if cfg!(target_os = "macos") { "DYLD_LIBRARY_PATH" } else { "LD_LIBRARY_PATH" };
 
-/// A libtorch of the right version.
+/// A libtorch with the required version.
 #[derive(Debug)]
 pub struct Libtorch {
-    /// How it was come by.
+    /// Description of its source.
     origin: String,
-    /// What `LIBTORCH` shall be; none means that `LIBTORCH_USE_PYTORCH` decides.
+    /// Value for `LIBTORCH`; `None` if `LIBTORCH_USE_PYTORCH` selects the libtorch.
     root: Option<PathBuf>,
     library: PathBuf,
-    /// Variables that would lead torch-sys elsewhere.
+    /// Variables that must be unset, because torch-sys would prefer them.
     unset: &'static [&'static str],
 }
 
-/// Variables of a command's environment; those without a value are to be removed.
+/// Environment variables of a command. Those without a value are removed.
 pub type Variables = Vec<(&'static str, Option<OsString>)>;
 
 impl Libtorch {
-    /// The one for the tch that the workspace's Cargo.lock pins.
+    /// Returns the libtorch for the tch version in the workspace's Cargo.lock.
     pub fn of_workspace() -> Result<Self, String> {
         Self::find(locked_release()?)
     }
 
-    /// What the user names, if that is of the right version; else one is made.
+    /// Returns the user's libtorch if its version matches, or otherwise a newly created one.
     pub fn named_or_made(release: &Release) -> Result<Self, String> {
         Self::named(release).ok().flatten().map_or_else(|| Self::made(release), Ok)
     }
 
-    /// What the user names, which then has to be right; else one is made.
+    /// Returns the user's libtorch, which must be valid, or creates one if the user selected none.
     fn find(release: &Release) -> Result<Self, String> {
         Self::named(release)?.map_or_else(|| Self::made(release), Ok)
     }
 
     fn named(release: &Release) -> Result<Option<Self>, String> {
         let variable = |name: &str| env::var_os(name);
-        // torch-sys's build script heeds the same variable.
+        // torch-sys's build script evaluates the same variable.
         let any_version = variable("LIBTORCH_BYPASS_VERSION_CHECK").is_some();
         match locate::choose(variable) {
             Choice::Directory(root) => {
@@ -62,7 +62,7 @@ impl Libtorch {
                     origin: format!("LIBTORCH, which names {}", directory.root.display()),
                     root: Some(directory.root),
                     library: directory.library,
-                    // torch-sys would prefer Python's.
+                    // torch-sys would prefer Python's libtorch.
                     unset: &["LIBTORCH_USE_PYTORCH"],
                 }))
             }
@@ -85,7 +85,7 @@ impl Libtorch {
         })
     }
 
-    /// What a cargo command needs to build tch and to run what was built.
+    /// Returns the environment variables with which cargo builds and runs programs that use tch.
     pub fn variables(&self) -> Variables {
         self.variables_before(env::var_os(LIBRARY_PATH))
     }
@@ -102,8 +102,8 @@ impl Libtorch {
         variables
     }
 
-    /// The same as lines for a shell's `eval`. The shell's own library path is kept, not the one
-    /// that cargo has made for this program.
+    /// Returns the variables as lines for a shell's `eval`. The shell's own library path is
+    /// extended, not the one that cargo set for this program.
     fn shell_lines(&self, is_set: impl Fn(&str) -> bool) -> String {
         let unset = self.unset.iter().filter(|name| is_set(name));
         let mut lines: String = unset.map(|name| format!("unset {name}\n")).collect();
@@ -118,8 +118,8 @@ impl Libtorch {
     }
 }
 
-/// Prints the environment to build and run programs with tch by plain cargo: with the version that
-/// Cargo.lock pins, or another one.
+/// Prints the environment for building and running programs that use tch with plain cargo, for the
+/// version in Cargo.lock or for `tch`.
 pub fn print(tch: Option<&str>) -> Result<(), String> {
     let release = tch.map_or_else(locked_release, version::of_tch)?;
     let libtorch = Libtorch::find(release)?;
@@ -129,10 +129,11 @@ pub fn print(tch: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// The folder of the workspace.
+/// Returns the folder of the workspace.
 pub fn workspace() -> &'static Path {
     static WORKSPACE: LazyLock<PathBuf> = LazyLock::new(|| {
-        // As cargo says it now: two clones that share a target directory may share this program.
+        // The value is read at run time, because two clones may share a target directory and
+        // therefore this program.
         let own =
             env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         Path::new(&own).parent().map_or_else(|| PathBuf::from("."), Path::to_owned)
@@ -141,13 +142,13 @@ pub fn workspace() -> &'static Path {
 }
 
 fn locked_release() -> Result<&'static Release, String> {
-    // Cargo has read or written it to build this program.
+    // Cargo has created the file when it built this program.
     let path = workspace().join("Cargo.lock");
     let lock = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     version::locked(&lock)
 }
 
-/// As one word for a shell.
+/// Quotes a path as one word of a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
 }
@@ -178,7 +179,7 @@ mod tests {
             ]
         };
         assert_eq!(variables("/a:/b"), expected("/t/lib:/a:/b"));
-        // An empty entry would mean the current folder.
+        // An empty entry would stand for the current folder.
         assert_eq!(variables(""), expected("/t/lib"));
         let python = libtorch(None, "/p/lib").variables_before(None);
         assert_eq!(python[1..], [(LIBRARY_PATH, Some("/p/lib".into()))]);

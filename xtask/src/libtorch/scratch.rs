@@ -1,14 +1,14 @@
-//! A folder for one test.
+//! A temporary folder for one test.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, process};
 
-/// Removed again when dropped.
+/// The folder, which is removed when dropped.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A new, empty one.
+    /// Creates a new empty folder.
     pub fn new(name: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -17,7 +17,7 @@ impl Scratch {
         Self(path)
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -9,14 +9,14 @@ import shutil
 import sys
 import zipfile
 
-# CUDA's and Python's parts of the wheel, libraries of PyTorch's own tests, and libtorch.so, which
-# only binds libtorch_cpu.so to libtorch_cuda.so.
+# CUDA and Python parts of the wheel, libraries of PyTorch's own tests, and libtorch.so, which only
+# links libtorch_cpu.so to libtorch_cuda.so.
 NOT_NEEDED = re.compile(
     r"lib(torch|shm|torch_python|torch_global_deps|caffe2_nvrtc|c10_cuda|torch_cuda.*"
     r"|torch_nvshmem|aoti_custom_ops|backend_with_compiler|.*_test)\.so"
 )
 LIBRARY = re.compile(r"lib[^/]+\.so[.0-9]*")
-# libtorch_cpu.so of a CUDA build asks for these two, without ever calling them on a CPU.
+# libtorch_cpu.so of a CUDA build requires these two libraries, but never calls them on a CPU.
 CUDA = re.compile(r"lib(cudart|cupti)\.so[.0-9]*")
 
 
@@ -46,7 +46,7 @@ def main():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(member) as source, open(target, "wb") as file:
                     shutil.copyfileobj(source, file, 1 << 20)
-        # The space is needed for what comes next.
+        # The wheel is deleted first, because the next step needs the disk space.
         wheel.unlink()
 
 

@@ -1,17 +1,18 @@
-//! Which libtorch a version of tch is built for, and which one a folder holds.
+//! Maps versions of tch to versions of libtorch, and detects the version in a folder.
 
-/// A line of tch and its libtorch.
+/// A minor version of tch and its libtorch.
 #[derive(Debug)]
 pub struct Release {
-    /// The newest tch of its line, such as 0.22.0 of 0.22.
+    /// The latest patch version of tch, such as 0.22.0.
     pub tch: &'static str,
-    /// The libtorch that torch-sys's build script asks for (its `TORCH_VERSION`).
+    /// The libtorch that torch-sys's build script requires (its `TORCH_VERSION`).
     pub libtorch: &'static str,
-    /// The wheels that hold this libtorch, as pip's requirements with checksums.
+    /// The wheels with this libtorch, as pip requirements with checksums.
     pub requirements: &'static str,
 }
 
-/// All lines of tch that mlprof-tch accepts, ascending. There is no 0.25 in the registry.
+/// All minor versions of tch that mlprof-tch supports, in ascending order. Version 0.25 was not
+/// published.
 pub const RELEASES: [Release; 4] = [
     Release {
         tch: "0.22.0",
@@ -35,12 +36,12 @@ pub const RELEASES: [Release; 4] = [
     },
 ];
 
-/// The newest one.
+/// Returns the newest release.
 pub fn newest() -> &'static Release {
     &RELEASES[RELEASES.len() - 1]
 }
 
-/// The one that a Cargo.lock pins; the lowest if it names none.
+/// Returns the release that a Cargo.lock pins, or the lowest one if it contains no tch.
 pub fn locked(lock_file: &str) -> Result<&'static Release, String> {
     let Some(tch) = locked_version(lock_file, "tch") else {
         return Ok(&RELEASES[0]);
@@ -53,7 +54,7 @@ pub fn locked(lock_file: &str) -> Result<&'static Release, String> {
     })
 }
 
-/// The one of a version such as 0.22.0, or 0.22 for short.
+/// Returns the release of a tch version such as 0.22.0 or 0.22.
 pub fn of_tch(tch: &str) -> Result<&'static Release, String> {
     RELEASES.iter().find(|release| line(release.tch) == line(tch)).ok_or_else(|| {
         let known: Vec<_> = RELEASES.iter().map(|release| release.tch).collect();
@@ -61,7 +62,7 @@ pub fn of_tch(tch: &str) -> Result<&'static Release, String> {
     })
 }
 
-/// The version of a package in a Cargo.lock.
+/// Returns the version of a package in a Cargo.lock.
 pub fn locked_version<'a>(lock_file: &'a str, package: &str) -> Option<&'a str> {
     let name = format!("name = \"{package}\"");
     let mut lines = lock_file.lines().map(str::trim);
@@ -69,19 +70,20 @@ pub fn locked_version<'a>(lock_file: &'a str, package: &str) -> Option<&'a str> 
     lines.next()?.strip_prefix("version = \"")?.strip_suffix('"')
 }
 
-/// 0.22 of 0.22.0 and of 0.22.
+/// Returns the minor version: 0.22 for 0.22.0 and for 0.22.
 fn line(version: &str) -> &str {
     let end = version.match_indices('.').nth(1).map_or(version.len(), |(index, _)| index);
     &version[..end]
 }
 
-/// 2.9.0 of 2.9.0+cu128, as in the file `build-version` or in Python's `torch.__version__`.
+/// Returns the version without build metadata: 2.9.0 for 2.9.0+cu128, as in the file
+/// `build-version` or in Python's `torch.__version__`.
 pub fn without_build(version: &str) -> Option<&str> {
     let version = version.trim().split('+').next()?;
     version.starts_with(|first: char| first.is_ascii_digit()).then_some(version)
 }
 
-/// The version that libtorch's header `version.h` defines.
+/// Returns the version that libtorch's header `version.h` defines.
 pub fn of_header(header: &str) -> Option<String> {
     let part = |name: &str| {
         let mut lines = header.lines().map(str::split_whitespace);
@@ -96,8 +98,8 @@ pub fn of_header(header: &str) -> Option<String> {
     Some(format!("{major}.{minor}.{patch}"))
 }
 
-/// What to say when `found`, such as `LIBTORCH (/opt/libtorch) is libtorch`, is of another version;
-/// `remedy` is what makes the right one be used.
+/// Returns the error message for a wrong version. `found` is a text such as `LIBTORCH
+/// (/opt/libtorch) is libtorch`, and `remedy` describes the solution.
 pub fn mismatch(found: &str, version: &str, release: &Release, remedy: &str) -> String {
     let Release { tch, libtorch, .. } = release;
     format!(
@@ -169,7 +171,7 @@ mod tests {
         assert_eq!(without_build("\n"), None);
         assert_eq!(without_build("nightly"), None);
         assert_eq!(of_header(HEADER).as_deref(), Some("2.13.1"));
-        // In newer ones the old header only includes the new one.
+        // In newer versions, the old header only includes the new one.
         assert_eq!(of_header("#pragma once\n#include <torch/headeronly/version.h>\n"), None);
         assert_eq!(of_header("#define TORCH_VERSION_MAJOR two\n"), None);
     }

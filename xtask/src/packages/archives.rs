@@ -1,5 +1,5 @@
-//! Builds from the archives that users download: a workspace of them alone, in which each package
-//! is checked, and a program that depends on one of them is built and run.
+//! Builds from the archives that users download. Each package is checked in a workspace of
+//! archives, and a program that depends on one of them is built and run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use crate::libtorch::Variables;
 use crate::metadata;
 use crate::steps::{Step, cargo, target_directory};
 
-/// The program in `tests` that depends on published packages alone.
+/// The program in `tests` that depends only on published packages.
 const PROGRAM: &str = "packed";
 
-/// Turns on the features of dependencies that other builds turn on, so that each dependency is
-/// built once.
+/// Enables the features of dependencies that other builds enable, so that each dependency is built
+/// once.
 const UNIFICATION: &str = "feature-unification";
 
-/// Builds each package from its own archive, as far as errors need.
+/// Returns the steps that check each package from its archive.
 pub fn check_steps(libtorch: &Variables) -> Vec<Step> {
     let step = |title: &str, arguments: &str| {
         in_workspace(Step::cargo(title, arguments)).after(unpack).variables(libtorch)
@@ -34,7 +34,7 @@ pub fn check_steps(libtorch: &Variables) -> Vec<Step> {
     ]
 }
 
-/// Builds the program from the archives, and runs it.
+/// Returns the step that builds the program from the archives and runs it.
 pub fn run_step() -> Step {
     let step = Step::cargo(
         "a program with packages from their archives",
@@ -54,8 +54,8 @@ fn workspace() -> PathBuf {
     target_directory().join("packages/workspace")
 }
 
-/// Makes or updates the workspace. Files without a change keep their times, so that cargo does not
-/// build them again.
+/// Creates or updates the workspace. Unchanged files keep their modification times, so that cargo
+/// does not rebuild them.
 fn unpack() -> Result<(), String> {
     let published = published()?;
     super::pack(&published)?;
@@ -88,13 +88,13 @@ fn make(folder: &Path, published: &[Value], root: &Path) -> std::io::Result<()> 
     fs::write(folder.join("Cargo.toml"), manifest)
 }
 
-/// The folder that is in a package's archive.
+/// Returns the name of the folder inside a package's archive.
 fn unpacked(package: &Value) -> String {
     format!("{}-{}", metadata::name(package), package["version"].as_str().unwrap_or_default())
 }
 
-/// Returns the manifest of a workspace of these packages, each with its folder. Profiles and
-/// versions are those of our manifest, and each package replaces the one of the registry.
+/// Returns the manifest of a workspace of these packages and their folders. Profiles and versions
+/// are those of our manifest. Each package replaces its registry version.
 fn manifest(ours: &str, packages: &[(&str, String)]) -> String {
     let (_, rest) = ours.split_once("[workspace.package]").unwrap_or_default();
     let mut manifest = String::from("[workspace]\nresolver = \"3\"\nmembers = [\n");
@@ -104,7 +104,7 @@ fn manifest(ours: &str, packages: &[(&str, String)]) -> String {
     }
     manifest.push_str("]\n\n[workspace.package]");
     for line in rest.lines() {
-        // Those of ours lie in folders of other names.
+        // Our packages are in folders with other names.
         let ours = line.split_once(" = { path = \"").and_then(|(name, behind)| {
             let (_, behind) = behind.split_once('"')?;
             packages.iter().find(|(package, _)| *package == name).map(|package| (package, behind))
@@ -133,7 +133,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes `old` the same as `new`, without a touch of the files that are.
+/// Makes `old` equal to `new`, without touching unchanged files.
 fn update(new: &Path, old: &Path) -> std::io::Result<()> {
     fs::create_dir_all(old)?;
     let files = files_below(new)?;
@@ -146,13 +146,14 @@ fn update(new: &Path, old: &Path) -> std::io::Result<()> {
             continue;
         }
         fs::create_dir_all(target.parent().unwrap_or(old))?;
-        // Archives have one time for all files, by which cargo would not see that one has changed.
+        // The file is written anew, because all files of an archive have the same time, and cargo
+        // would not detect a change.
         fs::write(target, content)?;
     }
     Ok(())
 }
 
-/// Fails unless only archives were built, and the program printed what its users expect.
+/// Returns an error unless only archives were built, and the program printed the expected output.
 fn run_program() -> Result<(), String> {
     let mut tree = cargo();
     tree.args(["tree", "--offline", "--prefix", "none", "--edges", "normal", "-p", PROGRAM]);
@@ -175,7 +176,7 @@ fn run_program() -> Result<(), String> {
     }
 }
 
-/// Our packages in the output of `cargo tree`, without those that lie in this folder.
+/// Returns our packages in the output of `cargo tree` that are not in this folder.
 fn elsewhere<'a>(tree: &'a str, folder: &Path) -> Vec<&'a str> {
     let place = format!("({}", folder.display());
     let ours = tree.lines().filter(|line| line.starts_with("mlprof"));
@@ -186,7 +187,7 @@ fn elsewhere<'a>(tree: &'a str, folder: &Path) -> Vec<&'a str> {
     ours
 }
 
-/// What the program's report lacks.
+/// Returns an expected text that is missing in the program's report, if any.
 fn missing(report: &str) -> Option<&'static str> {
     let rows =
         ["FIT Profiler Report", "[module]Linear: layer", "squared_error", "run_training_epoch"];

@@ -1,5 +1,5 @@
-//! Whether the crates that users depend on can be published: cargo makes their packages, and what has to
-//! be in each of them is.
+//! Checks that the crates can be published. cargo creates their packages, and each package must
+//! contain the required files.
 
 mod archives;
 
@@ -14,40 +14,40 @@ use crate::steps::{Step, cargo, target_directory};
 
 pub use archives::{check_steps, run_step};
 
-/// What each package has to have, beside its manifest.
+/// Required files of each package, in addition to the manifest.
 const NEEDED: [&str; 4] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs"];
 
-/// What the page is made of: built by a tool that users need not have, so it has to come along.
+/// Files of the page's bundle. They must be included, because users do not have the bundler.
 const BUNDLE: [&str; 3] =
     ["src/page/bundle/page.js", "src/page/bundle/page.css", "src/page/bundle/policy.txt"];
 
-/// No package is larger, compressed: what tests read should not travel by the megabyte.
+/// Maximum compressed size of a package in bytes. Large test data should not be published.
 const LARGEST: u64 = 1 << 20;
 
-/// The crates that are published: those that do not say otherwise.
+/// Returns the published crates: all that do not disable publishing.
 pub fn published() -> Result<Vec<Value>, String> {
     let mut packages = metadata::packages()?;
     packages.retain(is_published);
     Ok(packages)
 }
 
-/// Unless the list of registries that it may go to is empty.
+/// Returns `true` unless the list of allowed registries is empty.
 fn is_published(package: &Value) -> bool {
     package["publish"].as_array().is_none_or(|registries| !registries.is_empty())
 }
 
-/// Packages them, and looks into what came out.
+/// Returns the step that creates the packages and checks their contents.
 pub fn step() -> Result<Step, String> {
     let step = Step::cargo("packages", PACK).argument(folder());
     let named = |step: Step, package: &Value| step.argument("-p").argument(metadata::name(package));
     Ok(published()?.iter().fold(step, named).and_then(look_into_all))
 }
 
-/// Does not build the packages, which would build the dependencies of each anew: [`check_steps`]
-/// does.
+/// Creates packages without building them, because each build would also build its dependencies.
+/// [`check_steps`] builds them.
 const PACK: &str = "package --quiet --no-verify --allow-dirty --target-dir";
 
-/// Makes the archives of these packages.
+/// Creates the archives of these packages.
 fn pack(packages: &[Value]) -> Result<(), String> {
     let mut package = cargo();
     package.args(PACK.split(' ')).arg(folder());
@@ -60,7 +60,7 @@ fn folder() -> PathBuf {
     target_directory().join("packages")
 }
 
-/// The file that [`pack`] makes of a package.
+/// Returns the archive that [`pack`] creates for a package.
 fn archive(package: &Value) -> PathBuf {
     let (name, version) = (metadata::name(package), &package["version"]);
     let file = format!("{name}-{}.crate", version.as_str().unwrap_or_default());
@@ -86,7 +86,7 @@ fn look_into(name: &str, package: &Path) -> Result<Vec<String>, String> {
         return Err(String::from_utf8_lossy(&list.stderr).trim().to_owned());
     }
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
-    // All below <name>-<version>/.
+    // All files are below <name>-<version>/.
     let files = list.lines().filter_map(|line| line.split_once('/')).map(|(_, file)| file);
     Ok(faults(name, size, &files.collect::<Vec<_>>()))
 }

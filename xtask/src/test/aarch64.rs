@@ -1,4 +1,4 @@
-//! `cargo xtask test aarch64`: tests that know the processor, translated by qemu.
+//! `cargo xtask test aarch64`: runs processor-specific tests under qemu.
 
 use super::translated::Platform;
 use crate::steps::Step;

@@ -1,9 +1,9 @@
-//! What has changed, as git knows it.
+//! Changed files according to git.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// The files that differ from a commit or branch, and those that git does not follow yet.
+/// Returns the files that differ from a commit or branch, and the untracked files.
 pub fn changed_files(since: &str) -> Result<Vec<String>, String> {
     let mut files: BTreeSet<String> = BTreeSet::new();
     for arguments in

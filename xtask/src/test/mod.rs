@@ -1,12 +1,15 @@
-//! `cargo xtask test`: every test there is, or those of some parts.
+//! `cargo xtask test`: runs all tests or those of selected parts.
 //!
-//! The core is tested with debug assertions. What stands on candle and on tch is tested with what computes and what measures
-//! optimised, as its users run it; what stands on burn is not: its hundreds of crates take far longer to optimise than its
-//! tests to run, and what a GPU computes is as fast either way. All parts are built together with one package
-//! that asks for the features of crates that any of them needs (`builds.rs`), so that no crate is built twice.
+//! The core is tested with debug assertions. In the tests for candle and tch, the framework and the
+//! profiler are optimised, as in users' builds. In the tests for burn they are not. Optimising
+//! burn's hundreds of crates takes much longer than running its tests, and GPU code is not
+//! affected.
+//!
+//! All parts are built with a package that requests the union of all needed features (`builds.rs`),
+//! so that no crate is built twice.
 
 mod aarch64;
-// What end-to-end tests build, their parts test.
+// The end-to-end tests use the same builds as the parts.
 #[path = "../../../tests/src/builds.rs"]
 mod builds;
 mod changed;
@@ -22,8 +25,9 @@ use crate::disk_space;
 use crate::steps::{self, run_all};
 use crate::system::{BROWSER, CPP_COMPILER, NODE, PROMETHEUS, PYTHON, SOFTWARE_GPU};
 
-/// Runs the tests of these parts, all if none is named; `--changed`: of those that a change since the
-/// last commit, or since the branch that is named behind it, can reach.
+/// Runs the tests of these parts, or of all parts if none is given. With `--changed`, runs the
+/// parts that are affected by changes since the last commit, or since the branch that follows the
+/// option.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
     let parts = chosen(arguments)?;
     for requirement in [PYTHON, CPP_COMPILER, SOFTWARE_GPU, NODE, BROWSER, PROMETHEUS] {
@@ -38,7 +42,7 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     run_all(&all)
 }
 
-/// What parts there are, for the usage.
+/// Returns the list of parts for the usage text.
 pub fn usage() -> String {
     PARTS
         .iter()
@@ -64,7 +68,7 @@ fn named(name: &str) -> Result<&'static Part, String> {
     })
 }
 
-/// Says what a change can reach, and what it cannot.
+/// Returns the parts that a change affects, and prints the affected and unaffected parts.
 fn reached(files: &[String]) -> Result<Vec<&'static Part>, String> {
     let is_reached = |part: &&Part| files.iter().any(|file| part.is_reached_by(file));
     let (reached, others): (Vec<_>, Vec<_>) = PARTS.iter().partition(is_reached);

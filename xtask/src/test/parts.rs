@@ -1,4 +1,4 @@
-//! The parts of the tests, and what each of them stands on.
+//! The parts of the tests and their dependencies.
 
 use std::path::Path;
 
@@ -8,20 +8,20 @@ use crate::libtorch::{Libtorch, Variables, version, workspace};
 use crate::steps::{Step, target_directory};
 use crate::{loom_compiler, metadata, miri, newest, packages};
 
-/// Tests that can be run by themselves.
+/// A group of tests that can run separately.
 pub struct Part {
     pub name: &'static str,
     pub about: &'static str,
-    /// The folders and files in which a change can reach it, besides [`EVERYWHERE`].
+    /// Folders and files whose changes affect this part, in addition to [`EVERYWHERE`].
     stands_on: &'static [&'static str],
     pub steps: fn() -> Result<Vec<Step>, String>,
 }
 
-/// What reaches every part.
+/// Files that affect every part.
 const EVERYWHERE: [&str; 4] = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".ci"];
 
 impl Part {
-    /// Whether a change of this file can reach it.
+    /// Returns `true` if a change of this file can affect the part.
     pub fn is_reached_by(&self, file: &str) -> bool {
         let is_in = |places: &[&str]| {
             let rest = |place: &&str| file.strip_prefix(*place);
@@ -33,14 +33,14 @@ impl Part {
     }
 }
 
-/// What no test reads.
+/// Files that no test reads.
 const UNTESTED: [&str; 6] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "LICENSE-APACHE",
     "LICENSE-MIT",
-    // `cargo xtask check` runs it.
+    // `cargo xtask check` runs this package.
     "tests/without-a-clock",
 ];
 
@@ -58,7 +58,7 @@ macro_rules! core_and {
     };
 }
 
-/// In the order in which they are run.
+/// All parts in execution order.
 pub const PARTS: [Part; 12] = [
     Part {
         name: "core",
@@ -205,7 +205,8 @@ pub const PARTS: [Part; 12] = [
     },
 ];
 
-/// What is run only by its name: it takes long, and few changes know the processor or the system.
+/// Parts that run only on request: they take long, and few changes depend on the processor or the
+/// operating system.
 pub const ON_REQUEST: [Part; 6] = [
     Part {
         name: "burn-next",
@@ -245,12 +246,12 @@ pub const ON_REQUEST: [Part; 6] = [
     },
 ];
 
-/// Tests of packages that the end-to-end tests run programs of, in the same build.
+/// Returns the test step of packages whose programs the end-to-end tests run, in the same build.
 fn together(title: &str, built: &Together) -> Step {
     built.arguments().fold(Step::cargo(title, "test"), Step::argument)
 }
 
-/// With what other parts ask of the crates that this one stands on, too.
+/// Adds the package that enables the dependency features which other parts need.
 fn unified(step: Step) -> Step {
     step.argument("--package").argument(builds::UNIFICATION)
 }
@@ -267,10 +268,10 @@ const CORE: [&str; 9] = [
     "mlprof-live",
 ];
 
-/// With all features, which is what the default ones do and more; that all combinations compile, the lints
-/// see. What is said where there are none is a test of its own. In burn's profile, which is that of plain tests but
-/// for what computes: both stand on the same crates. Programs that are looked into wait for most of the time, so that
-/// they run beside the others.
+/// Returns the steps of the core. Tests run with all features, which include the default features.
+/// The lints check that all combinations compile, and a separate test checks the messages without
+/// features. The profile is the one for burn, so that both share dependencies. The tests of
+/// monitored programs mostly wait, so they run in parallel with the others.
 fn core() -> Result<Vec<Step>, String> {
     let libtorch = Libtorch::of_workspace()?.variables();
     let step = |title: &str, targets: &str| {
@@ -288,15 +289,16 @@ fn core() -> Result<Vec<Step>, String> {
     ])
 }
 
-/// Names all test programs of these packages to cargo, but for some.
+/// Returns cargo arguments for all integration tests of these packages, except `others`.
 fn tests_but(packages: &[&str], others: &[&str]) -> Result<String, String> {
     let tests = metadata::tests_of(packages)?;
     let named = tests.iter().filter(|name| !others.contains(&&***name));
     Ok(named.map(|name| format!(" --test {name}")).collect())
 }
 
-/// Names the libcupti that came with libtorch to the tests that see what a real one does without a
-/// driver, and libtorch itself to those that compare what its client tells dynolog's daemon with what ours does.
+/// Returns variables with paths of the libtorch installation. Tests use its libcupti to check the
+/// behaviour of a real one without a driver. They use libtorch itself to compare its dynolog client
+/// with ours.
 fn cupti_of(libtorch: &Variables) -> Variables {
     let folder = libtorch.iter().find(|(name, _)| *name == "LIBTORCH");
     let Some(folder) = folder.and_then(|(_, folder)| folder.as_deref()) else { return Vec::new() };
@@ -307,7 +309,8 @@ fn cupti_of(libtorch: &Variables) -> Variables {
     there.map(|(variable, path)| (variable, Some(path.into_os_string()))).collect()
 }
 
-/// Loom replaces the atomics of this workspace's crates everywhere. They are tried in every order, hence optimised a little.
+/// Returns the loom tests. Loom replaces the atomics in this workspace's crates and tries all
+/// interleavings, so these crates are slightly optimised.
 fn loom() -> Result<Vec<Step>, String> {
     let packages = "test --profile quick -p mlprof-events -p mlprof-trace -p mlprof-sampler -p mlprof-core -p mlprof-cuda \
                     --no-default-features --features mlprof-core/default --lib loom";
@@ -327,14 +330,15 @@ fn loom() -> Result<Vec<Step>, String> {
     Ok(vec![step.variables(&loom_compiler::variables()?).must_run_tests().beside()])
 }
 
-/// One test after the other, since cubecl tells one observer of the process what is launched.
+/// Returns the burn tests, which run one at a time, because cubecl supports only one launch
+/// observer per process.
 fn burn() -> Result<Vec<Step>, String> {
     let step = together("burn plugin and example", &builds::BURN);
     Ok(vec![step.env("RUST_TEST_THREADS", "1")])
 }
 
-/// The plugin's own tests, and those that run the example as its users do, with the version of burn that is not released
-/// yet.
+/// Returns the tests with the unreleased burn version: the plugin's tests, and those that run the
+/// example like users do.
 fn burn_next() -> Result<Vec<Step>, String> {
     let next = |title: &str, command: &str| {
         let step = builds::BURN_NEXT.arguments().fold(Step::cargo(title, command), Step::argument);
@@ -370,7 +374,8 @@ fn newest_tch() -> Result<Vec<Step>, String> {
     Ok(vec![step.after(newest::prepare)])
 }
 
-/// In two lanes, each one program after the other: many of these wait, for a slow disk or for another process.
+/// Returns the end-to-end tests in two parallel lanes. In each lane, programs run one at a time.
+/// Many of them wait for a slow disk or for another process.
 fn end_to_end() -> Result<Vec<Step>, String> {
     let libtorch = Libtorch::of_workspace()?.variables();
     let step = |title: &str, targets: &str| {

@@ -1,18 +1,18 @@
-//! `cargo xtask test sanitizers`: code with pointers and threads of its own, watched by the compiler's
-//! AddressSanitizer and ThreadSanitizer, which take what Miri cannot: signals, timers, processes, real threads.
+//! `cargo xtask test sanitizers`: runs code with raw pointers and threads under AddressSanitizer
+//! and ThreadSanitizer. Unlike Miri, they support signals, timers, processes and real threads.
 
 use crate::nightly;
 use crate::steps::{Step, target_directory};
 
-/// A sanitizer, and what it is to watch.
+/// A sanitizer and its tests.
 struct Sanitizer {
     title: &'static str,
-    /// As the compiler calls it.
+    /// Name of the sanitizer in the compiler.
     name: &'static str,
-    /// What `cargo test` is asked for.
+    /// Arguments of `cargo test`.
     tests: &'static str,
     options: (&'static str, &'static str),
-    /// Tests that are left out, and why: those whose names contain this.
+    /// Excluded tests with reasons. Each entry is a part of the test name.
     left_out: &'static [(&'static str, &'static str)],
 }
 
@@ -21,8 +21,9 @@ const ADDRESS: Sanitizer = Sanitizer {
     name: "address",
     tests: "-p mlprof-core -p mlprof-sampler --features mlprof-core/sampling --lib \
             --test sampler --test interrupt --test spliced",
-    // It would put what functions have on the stack elsewhere, where the sampler, which looks at the
-    // place of its own, takes the thread to be on another stack. And tests leak what must live on.
+    // With use-after-return detection, stack variables are stored elsewhere. The sampler compares
+    // such an address with the stack bounds and would assume another stack. Leak detection is off,
+    // because tests leak data that must live forever.
     options: ("ASAN_OPTIONS", "detect_stack_use_after_return=0:detect_leaks=0"),
     left_out: &[
         ("shared libraries", "AddressSanitizer brings a qsort of its own"),
@@ -41,7 +42,7 @@ const THREAD: Sanitizer = Sanitizer {
     left_out: &[("advanced::tests::large", "minutes each when watched")],
 };
 
-/// The steps; for what this machine lacks, a line that says so.
+/// Returns the steps. Prints a message for each requirement that is missing on this machine.
 pub fn steps() -> Vec<Step> {
     let host = nightly::answer(&["rustc", "--print", "host-tuple"]).unwrap_or_default();
     let step = |sanitizer: &Sanitizer| match sanitizer.is_missing(&host) {
@@ -70,7 +71,7 @@ impl Sanitizer {
         for (test, reason) in self.left_out {
             println!("left out of {}: {test}: {reason}", self.title);
         }
-        // With a target that is named, build scripts and macros are not watched.
+        // With an explicit target, build scripts and macros are not sanitized.
         let arguments = format!("run nightly cargo test --target {host} {}", self.tests);
         let (variable, options) = self.options;
         let step = Step::rustup(self.title, &arguments)

@@ -1,4 +1,5 @@
-//! `cargo xtask test sql`, `cluster` and `spark`: SQL over traces, and whether other engines give the same answers.
+//! `cargo xtask test sql`, `cluster` and `spark`: tests SQL over traces and compares the results
+//! with other engines.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,13 +9,13 @@ use crate::python::Environment;
 use crate::steps::{Step, target_directory};
 use crate::system::JAVA;
 
-/// Names a Python that has the engines to the tests.
+/// Environment variable with the path of a Python that has the SQL engines.
 const PYTHON: &str = "MLPROF_TEST_ENGINES";
-/// Names a Python that has a server that speaks S3's protocol.
+/// Environment variable with the path of a Python that has an S3-compatible server.
 const STORE: &str = "MLPROF_TEST_STORE";
 const NAMES: &str = "MLPROF_TEST_ENGINE_NAMES";
 
-/// Tests, the same questions to other engines, and tables that lie in S3.
+/// Returns the steps for the tests, for the same queries in other engines, and for tables in S3.
 pub fn steps() -> Vec<Step> {
     let step = step("SQL over traces");
     let engines = Environment::sql_engines();
@@ -22,8 +23,8 @@ pub fn steps() -> Vec<Step> {
     vec![step.variables(&interpreters(environments)).beside()]
 }
 
-/// The same by a cluster of Ballista: a scheduler and executors that are processes of their own, of which one is killed on
-/// the way. Its crates are built for this alone.
+/// Returns the same tests on a Ballista cluster. Scheduler and executors are separate processes,
+/// and one executor is killed during a query. Its crates are built only for this part.
 pub fn cluster() -> Vec<Step> {
     let step =
         step("SQL over traces, by a cluster").argument("--package").argument("mlprof-sql-cluster");
@@ -38,7 +39,8 @@ fn store() -> Environment {
     }
 }
 
-/// Names the interpreters of environments to tests, which leave out those that cannot be made.
+/// Returns variables with the environments' interpreters. Tests skip environments that cannot be
+/// created.
 fn interpreters<const N: usize>(
     environments: [(&'static str, Environment, &str); N],
 ) -> Vec<(&'static str, Option<OsString>)> {
@@ -52,7 +54,8 @@ fn interpreters<const N: usize>(
     variables
 }
 
-/// The same on Spark, by itself, with two executors that are processes of their own, and with one of these killed on the way.
+/// Returns the same tests on Spark: in one process, with two executor processes, and with one of
+/// these killed during a query.
 pub fn spark() -> Vec<Step> {
     let python = JAVA.require().and_then(|()| {
         let environment = Environment {
@@ -76,7 +79,8 @@ pub fn spark() -> Vec<Step> {
     }
 }
 
-/// Tests, and lints in the same build: to check DataFusion's crates besides would take as long again.
+/// Returns a step with tests and lints in the same build. A separate check of DataFusion's crates
+/// would double the time.
 fn step(name: &'static str) -> Step {
     Step::cargo(name, "test --profile quick --manifest-path")
         .argument(folder().join("Cargo.toml"))

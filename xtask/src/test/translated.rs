@@ -1,30 +1,30 @@
-//! Tests for a platform that this machine is not: compiled by another compiler, run by a translator. Both
-//! are installed where we may; where one is missing, the step says that it is skipped.
+//! Runs tests for another platform: a cross-compiler builds them, and an emulator runs them. Both
+//! are installed if permitted. Otherwise, a message states that the step is skipped.
 
 use crate::nightly;
 use crate::steps::{Step, target_directory};
 use crate::system::Requirement;
 
-/// A platform, and what it takes to run tests for it.
+/// A platform with the tools for its tests.
 pub struct Platform {
     pub title: &'static str,
     pub target: &'static str,
-    /// The folder of its build output, inside of this machine's.
+    /// Folder of the build output inside the host's build folder.
     pub folder: &'static str,
     pub tools: [Requirement; 2],
-    /// Cargo's variable, and the program.
+    /// Cargo's variable for the linker, and the linker.
     pub linker: (&'static str, &'static str),
     pub runner: (&'static str, fn() -> &'static str),
-    /// What `cargo test` is asked for.
+    /// Arguments of `cargo test`.
     pub tests: &'static str,
-    /// Tests that are left out, and why: those whose names contain this.
+    /// Excluded tests with reasons. Each entry is a part of the test name.
     pub left_out: &'static [(&'static str, &'static str)],
-    /// What is not built, and why.
+    /// Packages or targets that are not built, with reasons.
     pub not_built: &'static [(&'static str, &'static str)],
 }
 
 impl Platform {
-    /// The steps; none, and a line that says why, where something is missing.
+    /// Returns the steps. If a tool is missing, prints the reason and returns none.
     pub fn steps(&self) -> Vec<Step> {
         if let Err(reason) = self.prepare() {
             println!("{}: skipped: {reason}", self.title);
@@ -43,7 +43,8 @@ impl Platform {
         self.tools.iter().try_for_each(Requirement::require)
     }
 
-    /// The standard library is compiled from its source, so that nothing is downloaded.
+    /// Returns the test step. The standard library is compiled from source, so that nothing is
+    /// downloaded.
     fn step(&self) -> Step {
         let Self { target, folder, tests, .. } = self;
         let arguments = format!("run nightly cargo test -Zbuild-std --target {target} {tests}");
@@ -65,7 +66,7 @@ mod tests {
     use super::super::{aarch64, windows};
     use crate::libtorch::workspace;
 
-    /// All Rust of a folder.
+    /// Appends all Rust sources of a folder to `source`.
     fn source_of(folder: &Path, source: &mut String) {
         for entry in fs::read_dir(folder).expect("a folder").flatten() {
             let path = entry.path();

@@ -1,4 +1,5 @@
-//! `cargo xtask test windows`: tests of what reads and writes files, waits and ends, on wine's Windows.
+//! `cargo xtask test windows`: runs tests of file access, waiting and process exit on Windows under
+//! wine.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,8 +9,8 @@ use super::translated::Platform;
 use crate::steps::{Step, target_directory};
 use crate::system::{WINDOWS_COMPILER, WINE, wine};
 
-/// A library of Windows' that Rust's standard library takes its random numbers from, and that wine has
-/// since version 9. Debian's wine is older.
+/// A Windows library that Rust's standard library uses for random numbers. wine has it since
+/// version 9, but Debian's wine is older.
 const RANDOM_NUMBERS: &str = "\
 #include <stddef.h>
 unsigned char __stdcall SystemFunction036(void *buffer, unsigned long size);
@@ -39,7 +40,7 @@ pub fn steps() -> Vec<Step> {
     let libraries = folder().join("libraries").to_string_lossy().replace('/', "\\");
     let variables = vec![
         ("WINEPREFIX", Some(folder().join("wine").into_os_string())),
-        // As its programs see it.
+        // The value is the folder's path as seen by Windows programs.
         ("WINEPATH", Some(format!("Z:{libraries}").into())),
         ("WINEDEBUG", Some("-all".into())),
     ];
@@ -66,7 +67,7 @@ fn folder() -> PathBuf {
     target_directory().join("windows")
 }
 
-/// Where wine has that library, it takes its own.
+/// Builds the library. A wine version with its own library ignores it.
 fn make_random_numbers() -> Result<(), String> {
     let folder = folder().join("libraries");
     let source = folder.join("random_numbers.c");

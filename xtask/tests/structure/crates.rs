@@ -1,4 +1,4 @@
-//! Which of the workspace's crates depend on which, as cargo understands their manifests.
+//! Dependencies between the workspace's crates, as cargo resolves their manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,24 +7,24 @@ use serde_json::Value;
 #[path = "../../src/metadata.rs"]
 pub mod metadata;
 
-/// A crate's own ones among those that it depends on, but for those of its tests.
+/// Workspace dependencies of each crate, except dev-dependencies.
 pub type Dependencies = BTreeMap<String, BTreeSet<String>>;
 
-/// Those of all crates of the workspace.
+/// Returns the dependencies of all crates in the workspace.
 pub fn read() -> Dependencies {
     let packages = metadata::packages().expect("cargo knows them");
     let of_package = |package| (metadata::name(package).to_owned(), own_dependencies(package));
     packages.iter().map(of_package).collect()
 }
 
-/// Those that have a path, in all tables of dependencies but those of tests.
+/// Returns the dependencies with a path from all dependency tables, except dev-dependencies.
 fn own_dependencies(package: &Value) -> BTreeSet<String> {
     let all = package["dependencies"].as_array().into_iter().flatten();
     let own = all.filter(|one| one["path"].is_string() && one["kind"] != "dev");
     own.map(|one| metadata::name(one).to_owned()).collect()
 }
 
-/// All that a crate is built with, directly or not.
+/// Returns all direct and transitive dependencies of a crate.
 pub fn reached<'a>(dependencies: &'a Dependencies, from: &'a str) -> BTreeSet<&'a str> {
     let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
     while let Some(name) = next.pop() {
@@ -44,13 +44,13 @@ fn tables_of_tests_are_told_apart() {
         dependency("g", "build".into(), "/g".into()),
     ]});
     assert_eq!(own_dependencies(&package), BTreeSet::from(["b", "g"].map(str::to_owned)));
-    // As cargo writes it: what the core is tested with is in no list of what it is built with.
+    // The entries are normal dependencies. Dev-dependencies of the core are not included.
     let read = read();
     assert!(read["mlprof"].contains("mlprof-events"));
     assert!(!read["mlprof"].contains("mlprof-core"), "for its tests only");
 }
 
-/// The plugin has two manifests, for two versions of burn.
+/// Checks that the plugin's two manifests, for two versions of burn, agree.
 #[test]
 fn both_manifests_of_burns_plugin_say_the_same() {
     let read = |folder: &str, package: &str| {
@@ -71,11 +71,11 @@ fn both_manifests_of_burns_plugin_say_the_same() {
     assert_eq!(next, plugin);
 }
 
-/// What a manifest says of features, dependencies and tests, but for versions and paths.
+/// Features, dependencies and tests of a manifest, without versions and paths.
 #[derive(Debug, PartialEq)]
 struct Summary {
     features: BTreeMap<String, Value>,
-    /// Name, table, features, and whether it is optional, each as JSON but for the name.
+    /// Name, table, features and `optional` flag of each dependency. All except the name are JSON.
     dependencies: BTreeSet<[String; 4]>,
     tests: BTreeMap<String, Value>,
 }

@@ -1,15 +1,17 @@
-//! What documents say of the code: the files and folders that they name are there.
+//! Checks that the files and folders named in documents exist.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// By these endings something in backticks is known for a file.
+/// File extensions by which a text in backticks is recognised as a file.
 const ENDINGS: [&str; 8] = ["rs", "toml", "md", "py", "cpp", "h", "yml", "sh"];
 
-/// The files and folders that a document names and that are not there, each with its line.
+/// Returns the files and folders that a document names but that do not exist, each with its line
+/// number.
 ///
-/// What comes after a line that begins with ``In `folder` `` is about that folder, up to the next such
-/// line or heading: what is named there is inside of it. Elsewhere it may be anywhere in the workspace.
+/// A line that begins with ``In `folder` `` sets the folder for the following lines, up to the next
+/// such line or heading. Names in these lines refer to that folder. Elsewhere, a name may refer to
+/// any place in the workspace.
 pub fn missing(text: &str, files: &[PathBuf]) -> Vec<String> {
     let known = Known::of(files);
     let mut folder = PathBuf::new();
@@ -31,7 +33,7 @@ pub fn missing(text: &str, files: &[PathBuf]) -> Vec<String> {
     missing
 }
 
-/// All files of the workspace, and all folders that they are in.
+/// All files of the workspace and all their parent folders.
 struct Known(BTreeSet<PathBuf>);
 
 impl Known {
@@ -51,12 +53,12 @@ impl Known {
     }
 }
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// Whether something in backticks is a file or a folder of the workspace.
+/// Returns `true` if a text in backticks is a file or folder of the workspace.
 fn is_path(quoted: &str) -> bool {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./".contains(letter);
     let ending = quoted.rsplit_once('.').filter(|(stem, _)| !stem.is_empty());

@@ -1,7 +1,7 @@
-//! Errors of libraries print their message where a program's `main` returns them, which prints by
-//! `Debug`.
+//! Checks that library errors print their message with `Debug`, which a program uses if `main`
+//! returns the error.
 
-/// The public errors in `text` whose `Debug` is derived.
+/// Returns the public errors in `text` with a derived `Debug`.
 pub fn with_derived_debug(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut is_derived = false;

@@ -1,9 +1,10 @@
-//! Extension traits have names that end in `Ext`, and only their own crate implements them.
+//! Checks that extension traits have names ending in `Ext`, and that only their own crate can
+//! implement them.
 
-/// Returns the public extension traits in `source` that break a rule, each with the rule.
+/// Returns the public extension traits in `source` that violate a rule, each with the rule.
 ///
-/// An extension trait is one with `Ext` at the end of its name, or one whose name begins with
-/// `Profile` or `Emit`: a verb, which no other trait of ours begins with.
+/// A trait counts as an extension trait if its name ends with `Ext` or begins with the verb
+/// `Profile` or `Emit`. Our other traits do not begin with these verbs.
 pub fn offences(source: &str) -> Vec<String> {
     let mut offences = Vec::new();
     let declarations =

@@ -1,6 +1,6 @@
-//! One module creates, replaces, appends to and reads files, with rules that hold for all of them:
-//! `mlprof-events/src/files`. Nothing else in the libraries and the command calls the standard
-//! library for it.
+//! Checks that only `mlprof-events/src/files` creates, replaces, appends to and reads files, so
+//! that common rules apply to all of them. Other code of the libraries and the command must not
+//! call the standard library for this.
 
 use std::path::Path;
 
@@ -27,10 +27,10 @@ const CALLS: [&str; 19] = [
     "libc::renameat(",
 ];
 
-/// The module that may.
+/// The module that may use these calls.
 const MODULE: &str = "mlprof-events/src/files";
 
-/// Files that call the standard library themselves: which call, and why.
+/// Exceptions: file, call and reason.
 pub const ALLOWED: [(&str, &str, &str); 24] = [
     ("mlprof/src/live/survey.rs", "fs::read_to_string(", PROC),
     ("mlprof/src/run/child.rs", "File::open", "the terminal, whose owner is set"),
@@ -58,10 +58,10 @@ pub const ALLOWED: [(&str, &str, &str); 24] = [
     ("mlprof-sql/src/lib.rs", "fs::read_to_string(", "a query that a person has named"),
 ];
 
-/// A file that the kernel makes.
+/// The reason for files that the kernel provides.
 const PROC: &str = "a file of /proc";
 
-/// Whether a file is product code: of a library, a plugin or the command, and not only for tests.
+/// Returns `true` if a file belongs to a library, a plugin or the command and is not test code.
 pub fn is_product(file: &Path) -> bool {
     let parts: Vec<_> = file.iter().filter_map(|part| part.to_str()).collect();
     let is_crate = parts.first().is_some_and(|folder| {
@@ -76,13 +76,13 @@ pub fn is_product(file: &Path) -> bool {
         && !file.starts_with(MODULE)
 }
 
-/// Calls in a file, its tests and comments aside: the line's number and the call.
+/// Returns the calls in a file with their line numbers. Tests and comments are ignored.
 pub fn calls(text: &str) -> Vec<(usize, &'static str)> {
     let mut found = Vec::new();
     let mut lines = (1..).zip(text.lines());
     while let Some((number, line)) = lines.next() {
         if line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test") {
-            // An item of one line, or one that ends with a brace at the beginning of a line.
+            // A test item is a single line, or it ends with an unindented closing brace.
             let item = lines.by_ref().find(|(_, line)| !line.starts_with("#["));
             if item.is_some_and(|(_, line)| !line.ends_with(';') && !line.ends_with('}')) {
                 lines.by_ref().find(|(_, line)| *line == "}");
@@ -95,7 +95,8 @@ pub fn calls(text: &str) -> Vec<(usize, &'static str)> {
     found
 }
 
-/// Whether a line has the call, and not one whose name ends so, as `GrowingFile::create`.
+/// Returns `true` if a line contains the call. Longer names with the same ending, such as
+/// `GrowingFile::create`, do not count.
 fn has(line: &str, call: &str) -> bool {
     line.match_indices(call).any(|(place, _)| {
         let before = line[..place].chars().next_back();

@@ -1,11 +1,12 @@
-//! Circles of imports.
+//! Detection of circular imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who imports from whom, by the paths of modules: `tensor/profile`.
+/// Pairs of importing and imported module, as module paths: `tensor/profile`.
 pub type Imports = BTreeSet<(String, String)>;
 
-/// Files that lead to each other, but for a file and what is in its own folder.
+/// Returns groups of files that import each other. A file and the files in its own folder may do
+/// so.
 pub fn circles(imports: &Imports) -> Vec<String> {
     let is_below = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
@@ -14,7 +15,7 @@ pub fn circles(imports: &Imports) -> Vec<String> {
     strongly_connected(&others.cloned().collect())
 }
 
-/// The same of rooms: what lies in one folder, with all below it.
+/// Returns groups of folders, including their subfolders, that import each other.
 pub fn room_circles(imports: &Imports) -> Vec<String> {
     let mut by_folder: BTreeMap<String, Imports> = BTreeMap::new();
     for (from, to) in imports {
@@ -28,7 +29,7 @@ pub fn room_circles(imports: &Imports) -> Vec<String> {
     by_folder.values().flat_map(strongly_connected).collect()
 }
 
-/// Sets of more than one that all lead to each other, in alphabetical order.
+/// Returns the strongly connected components with more than one member, sorted alphabetically.
 fn strongly_connected(imports: &Imports) -> Vec<String> {
     let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (from, to) in imports {

@@ -1,8 +1,8 @@
-//! Where files lie: a module with files of its own is a folder with a `mod.rs`.
+//! Checks the file layout: a module with submodule files is a folder with a `mod.rs`.
 
 use std::path::{Path, PathBuf};
 
-/// Modules that are written the other way: a file beside the folder of its own files.
+/// Returns modules in the other layout: a file next to the folder of its submodules.
 pub fn beside_their_folders(files: &[PathBuf]) -> Vec<String> {
     let is_rust = |file: &&PathBuf| file.extension().is_some_and(|ending| ending == "rs");
     let has_modules = |folder: &Path| {

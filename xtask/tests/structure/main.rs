@@ -1,10 +1,10 @@
-//! The structure of the workspace: imports go one way, files lie where one looks for them, and documents
-//! name what is there.
+//! Checks the structure of the workspace: directions of imports, file layout, and file names in
+//! documents.
 //!
-//! No circle of imports is among the files of a crate, nor among its rooms; which crate may depend on which
-//! is a table here. Inside of one this reads all files, and follows every path that
-//! they name, through re-exports, to the file that it leads to. A file and what lies in its own folder may
-//! name each other; everything else has an order.
+//! Circular imports are not allowed between the files of a crate, nor between its folders. A table
+//! in this file defines the allowed dependencies between crates. Inside a crate, the test reads all
+//! files and resolves every path, including re-exports, to the file that defines the item. Only a
+//! file and the files in its own folder may import each other.
 
 mod crates;
 mod documents;
@@ -29,7 +29,7 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder in the workspace").to_owned()
 }
 
-/// The libraries and programs of the workspace, by the folders of their sources.
+/// Returns the source folders of the workspace's libraries and programs.
 fn sources() -> Vec<PathBuf> {
     let folders = |folder: PathBuf| std::fs::read_dir(folder).expect("a folder").flatten();
     let root = workspace();
@@ -56,7 +56,7 @@ fn no_crate_has_a_circle() {
     assert!(found.is_empty(), "these import each other:\n{}", found.join("\n"));
 }
 
-/// The files of the workspace, as paths inside of it; without what is built or made.
+/// Returns the workspace's files as relative paths, without build output and generated files.
 fn files() -> Vec<PathBuf> {
     let root = workspace();
     let (mut folders, mut files) = (vec![root.clone()], Vec::new());
@@ -67,7 +67,7 @@ fn files() -> Vec<PathBuf> {
             let path = entry.path();
             let inside = path.strip_prefix(&root).expect("inside of it").to_owned();
             match entry.file_type().expect("its type").is_dir() {
-                // Another program's output, another checkout, the tools' own folders.
+                // Hidden folders, build output and other checkouts are skipped.
                 true if is_hidden || name == "target" || path.join(".git").exists() => {}
                 true => folders.push(path),
                 false => files.push(inside),
@@ -81,7 +81,7 @@ fn files() -> Vec<PathBuf> {
 #[test]
 fn modules_have_one_layout() {
     let files = files();
-    // What a compiler is given to refuse, and a crate that has everything in unusual places.
+    // Compile-fail tests, and a crate with an unusual layout that serves as test data, are skipped.
     let is_ours = |file: &PathBuf| {
         !file.starts_with("mlprof-instrument/tests/splice/fixtures")
             && !file.ends_with("tests/ui.rs")
@@ -129,7 +129,7 @@ fn one_module_creates_and_reads_files() {
     assert!(allowed.is_empty(), "file_access.rs allows what is not there: {allowed:?}");
 }
 
-/// The programs' own errors never leave them.
+/// Checks the errors of libraries. Errors of programs are not visible outside.
 #[test]
 fn public_errors_of_libraries_print_their_message_by_debug() {
     let is_of_a_library = |file: &PathBuf| {
@@ -148,7 +148,7 @@ fn public_errors_of_libraries_print_their_message_by_debug() {
     }
 }
 
-/// Nobody would run them.
+/// Checks that targets without a test build contain no tests, because these would never run.
 #[test]
 fn what_is_not_built_for_tests_has_none() {
     let packages = crates::metadata::packages().expect("cargo knows them");
@@ -164,8 +164,8 @@ fn what_is_not_built_for_tests_has_none() {
     assert!(found.is_empty(), "its manifest says `test = false`: {found:?}");
 }
 
-/// What each library and the command may be built with of ours. Whoever adds to it makes more be compiled
-/// when that changes.
+/// Allowed workspace dependencies of each library and of the command. Each additional dependency
+/// causes more recompilation when it changes.
 const EDGES: [(&str, &[&str]); 16] = [
     ("mlprof-events", &[]),
     ("mlprof-macros", &[]),
@@ -175,7 +175,8 @@ const EDGES: [(&str, &[&str]); 16] = [
     (
         "mlprof-core",
         &[
-            // For tables and other formats of traces, if asked for: features `parquet` and `trace-formats`.
+            // Needed for tables and other trace formats, with the features `parquet` and
+            // `trace-formats`.
             "mlprof-analysis",
             "mlprof-events",
             "mlprof-macros",
@@ -184,12 +185,12 @@ const EDGES: [(&str, &[&str]); 16] = [
             "mlprof-trace",
         ],
     ),
-    // The module that opens files, for checkpoints.
+    // mlprof-events contains the module for file access, which checkpoints use.
     ("mlprof-train", &["mlprof-core", "mlprof-events"]),
     ("mlprof-cuda", &["mlprof-core", "mlprof-events"]),
     (
         "mlprof-live",
-        // Of traces for XProf, if asked for: feature `capture`.
+        // Needed for XProf traces, with the feature `capture`.
         &["mlprof-analysis", "mlprof-core", "mlprof-events", "mlprof-sampler", "mlprof-trace"],
     ),
     ("mlprof-runtime", &["mlprof-core", "mlprof-live"]),
@@ -223,13 +224,13 @@ fn documents_name_what_is_there() {
     }
 }
 
-/// Somebody who looks for a crate finds it in the table of rooms.
+/// Checks that the architecture document's table contains every crate.
 #[test]
 fn the_architecture_names_every_crate() {
     let text = std::fs::read_to_string(workspace().join("ARCHITECTURE.md")).expect("it is there");
     let manifests = files().into_iter().filter(|file| file.ends_with("Cargo.toml"));
     let folders = manifests.filter_map(|file| file.parent().map(Path::to_owned));
-    // Not the workspace itself, nor what tests are given.
+    // The workspace itself and test data are excluded.
     let is_member = |folder: &PathBuf| {
         folder.iter().next().is_some() && folder.iter().skip(1).all(|part| part != "tests")
     };
@@ -243,13 +244,13 @@ fn the_architecture_names_every_crate() {
 fn the_command_is_built_without_a_recorder() {
     let dependencies = crates::read();
     assert!(!crates::reached(&dependencies, "mlprof").contains("mlprof-core"));
-    // What a change of the devices or of the loop does not compile again.
+    // Changes of the devices or of the loop must not recompile the core.
     let core = crates::reached(&dependencies, "mlprof-core");
     assert!(core.contains("mlprof-events"));
     assert!(!core.contains("mlprof-cuda") && !core.contains("mlprof-train"), "{core:?}");
 }
 
-/// Returns the names and versions of all crates that a package is built of, as cargo lists them.
+/// Returns the names and versions of all crates in a package's build, as cargo lists them.
 fn crates_of(package: &str, features: &[&str]) -> BTreeSet<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let tree = std::process::Command::new(cargo)
@@ -265,8 +266,8 @@ fn crates_of(package: &str, features: &[&str]) -> BTreeSet<String> {
     tree.lines().filter(|line| !line.is_empty()).map(name).collect()
 }
 
-/// A plugin brings what reads stacks and what lets others look in only where a program turns that
-/// on.
+/// Checks that a plugin includes the sampler and the live server only with the corresponding
+/// features.
 #[test]
 fn a_plugin_brings_what_samples_and_what_listens_only_with_their_features() {
     for plugin in ["mlprof-burn", "mlprof-candle", "mlprof-tch"] {
@@ -282,9 +283,9 @@ fn a_plugin_brings_what_samples_and_what_listens_only_with_their_features() {
     }
 }
 
-/// Crates that `mlprof-candle` adds to a program that has candle-nn, with its default features and
-/// without. A change that adds one lowers another or says in its commit why it raises this;
-/// `cargo xtask bench build` measures the time.
+/// Maximum number of crates that `mlprof-candle` adds to a program with candle-nn, with and without
+/// its default features. A change that adds a crate must remove another one or justify the increase
+/// in its commit message. `cargo xtask bench build` measures the build time.
 const MOST_CRATES: [(&[&str], usize); 2] = [(&[], 14), (&["--no-default-features"], 11)];
 
 #[test]
@@ -303,7 +304,7 @@ fn every_crate_is_read_whole() {
     let imports = |name: &str| Crate::read(&workspace().join(name).join("src/lib.rs")).imports();
     let has = |of: &Imports, from: &str, to: &str| of.contains(&(from.to_owned(), to.to_owned()));
     let core = imports("profiler-core");
-    // Through a re-export of a module, and of the root.
+    // These imports go through re-exports of a module and of the root.
     assert!(has(&core, "hook", "active") && has(&core, "hook/op", "active"), "{core:?}");
     assert!(has(&core, "profiler_names", "nvtx") && has(&core, "select", "profiler"), "{core:?}");
     assert!(core.len() > 300, "{}", core.len());
@@ -315,8 +316,9 @@ fn every_crate_is_read_whole() {
     assert!(report.len() > 80, "{}", report.len());
 }
 
-/// Whoever writes a profiler reads them all. What only mlprof's own profilers need belongs to
-/// `Internals`, an event to `Observation`, a convenience to `ProfilerExt`.
+/// Limits the size of the trait, because implementers must read all methods. Methods for mlprof's
+/// own profilers belong to `Internals`, events to `Observation`, and convenience methods to
+/// `ProfilerExt`.
 #[test]
 fn the_profiler_trait_has_at_most_twelve_methods() {
     let file = workspace().join("profiler-core/src/profiler/mod.rs");

@@ -1,4 +1,4 @@
-//! The modules of a crate: what each defines, and which paths it names.
+//! The modules of a crate, with their definitions and the paths that they use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ type ModulePath = Vec<String>;
 /// One file.
 #[derive(Default)]
 struct Module {
-    /// What it defines, but for modules in files of their own.
+    /// Items that the file defines, except modules in separate files.
     items: BTreeSet<String>,
     children: BTreeSet<String>,
-    /// What it brings into scope, and from where; `*` for everything.
+    /// Names that the file imports and their paths; `*` for a glob import.
     uses: Vec<(String, Vec<String>)>,
-    /// All paths that stand in it.
+    /// All paths in the file.
     paths: BTreeSet<Vec<String>>,
 }
 
@@ -28,11 +28,11 @@ pub struct Crate {
     modules: BTreeMap<ModulePath, Module>,
 }
 
-/// So many re-exports of re-exports are followed.
+/// Maximum length of a chain of re-exports.
 const MOST_STEPS: usize = 12;
 
 impl Crate {
-    /// Reads it from its root, `lib.rs` or `main.rs`. Tests are left out.
+    /// Reads a crate from its root, `lib.rs` or `main.rs`. Tests are left out.
     pub fn read(root: &Path) -> Self {
         let mut modules = BTreeMap::new();
         let folder = root.parent().expect("a folder");
@@ -40,7 +40,7 @@ impl Crate {
         Self { modules }
     }
 
-    /// Which file names something of which other one. What the root itself names is left out.
+    /// Returns the imports between files. Imports of the root file are left out.
     pub fn imports(&self) -> Imports {
         let mut imports = Imports::new();
         for (path, module) in self.modules.iter().filter(|(path, _)| !path.is_empty()) {
@@ -56,7 +56,8 @@ impl Crate {
         imports
     }
 
-    /// The file that defines what a path in another one leads to; none for other crates.
+    /// Returns the file that defines the item of a path used in another file, or `None` for other
+    /// crates.
     fn resolve(&self, from: &ModulePath, named: &[String], steps: usize) -> Option<ModulePath> {
         if steps > MOST_STEPS {
             return None;
@@ -122,7 +123,7 @@ impl Crate {
     }
 }
 
-/// Reads a file, and those of the modules that it names. `folder` is where those are.
+/// Reads a file and its submodules, which are in `folder`.
 fn read_file(
     modules: &mut BTreeMap<ModulePath, Module>,
     path: ModulePath,
@@ -152,7 +153,8 @@ fn read_file(
             Some(elsewhere) => file.parent().expect("a folder").join(elsewhere),
             None => file_of(&in_folder),
         };
-        // A module may have two files, of which one is compiled: the first is as good as the other.
+        // A module may have two conditional files. The first one is used, because both are
+        // equivalent here.
         if !modules.contains_key(&child) {
             read_file(modules, child, &file, &in_folder);
         }
@@ -174,7 +176,7 @@ fn path_attribute(attributes: &[Attribute]) -> Option<String> {
     })
 }
 
-/// Whether something is there for tests only, loom's included.
+/// Returns `true` if an item exists only for tests, including loom tests.
 fn is_test(attributes: &[Attribute]) -> bool {
     let of_tests = |attribute: &Attribute| match &attribute.meta {
         syn::Meta::List(list) if list.path.is_ident("cfg") => {
@@ -221,7 +223,7 @@ fn name_of(item: &Item) -> Option<String> {
     Some(name.to_string())
 }
 
-/// Notes what a file defines and names.
+/// Collects the definitions and paths of a file.
 struct Reader<'file>(&'file mut Module);
 
 impl Reader<'_> {
@@ -252,7 +254,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Paths in what is given to a macro, or defines one.
+    /// Collects paths in macro arguments and macro definitions.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;
@@ -293,7 +295,7 @@ impl<'file> Visit<'file> for Reader<'_> {
         }
         self.0.items.extend(name_of(item));
         match item {
-            // Its contents count as those of the file.
+            // The contents of an inline module belong to its file.
             Item::Mod(inner) => {
                 let content = inner.content.iter().flat_map(|(_, items)| items);
                 content.for_each(|item| self.visit_item(item));

@@ -1,12 +1,12 @@
-//! The trait that programs implement stays small.
+//! Checks that the trait which programs implement stays small.
 
-/// Returns the names of the methods of the trait `Profiler`, hidden ones included.
+/// Returns the names of all methods of the trait `Profiler`, including hidden ones.
 pub fn methods(source: &str) -> Vec<String> {
     let declaration = "pub trait Profiler:";
     let body = source.split_once(declaration).map_or("", |(_, body)| body);
     let body = body.split_once("\n}").map_or(body, |(body, _)| body);
     let names = body.lines().filter_map(|line| {
-        // Methods are indented by one step, what is in their bodies by more.
+        // Methods are indented by one level, and their bodies by more.
         let line = line.strip_prefix("    ").filter(|line| !line.starts_with(' '))?;
         let line = ["const ", "async ", "unsafe "]
             .iter()

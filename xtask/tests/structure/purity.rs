@@ -1,9 +1,9 @@
-//! Reports and traces are made of what they are handed: they look at no clock, and at nothing that the
-//! process as a whole knows.
+//! Checks that reports and traces depend only on their inputs. They must not read a clock or
+//! process-wide state.
 
 use std::path::Path;
 
-/// What would be a look at something that was not handed in.
+/// Calls that would read such state.
 const LOOKS: [&str; 8] = [
     "Instant::now(",
     "SystemTime::now(",
@@ -15,8 +15,9 @@ const LOOKS: [&str; 8] = [
     "mlprof_events::platform(",
 ];
 
-/// Whether files of this folder only paint. `output/` writes files, which takes time, and `profile/` is
-/// what the profiler keeps while a stage runs.
+/// Returns `true` if the files of this folder must only format their inputs. Exceptions are
+/// `output/`, which writes files and takes time, and `profile/`, which holds the profiler's data
+/// while a stage runs.
 pub fn is_pure(file: &Path) -> bool {
     let is_in = |folder: &str| file.starts_with(folder);
     let paints = is_in("mlprof-report/src") && !is_in("mlprof-report/src/output")
@@ -25,7 +26,7 @@ pub fn is_pure(file: &Path) -> bool {
     paints && file.extension().is_some_and(|ending| ending == "rs") && !file.ends_with("tests.rs")
 }
 
-/// Where a file looks at something, its tests aside.
+/// Returns the places in a file that read such state, without its tests.
 pub fn looks(text: &str) -> Vec<String> {
     let own = text.lines().take_while(|line| {
         !line.starts_with("#[cfg(test)]") && !line.starts_with("#[cfg(all(test")

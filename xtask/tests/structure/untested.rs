@@ -1,11 +1,12 @@
-//! Programs and libraries without tests of their own say so in their manifest, `test = false`: cargo would
-//! otherwise build each of them a second time, to find none. What says so must have none.
+//! Checks that programs and libraries without tests set `test = false` in their manifest, because
+//! cargo would otherwise build them a second time. Targets with this setting must not contain
+//! tests.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The files of each target of the workspace that is not built for tests.
+/// Returns the files of each target in the workspace that is not built for tests.
 pub fn files(packages: &[Value], all: &[PathBuf], root: &Path) -> Vec<PathBuf> {
     let targets = packages.iter().flat_map(|package| package["targets"].as_array()).flatten();
     let left_out =
@@ -16,8 +17,9 @@ pub fn files(packages: &[Value], all: &[PathBuf], root: &Path) -> Vec<PathBuf> {
     all.iter().filter(|file| inside.iter().any(|root| may_belong_to(root, file))).cloned().collect()
 }
 
-/// Whether a file may be a module of what begins with `root`: a library and a program in a folder below
-/// `bin/` have the folder to themselves, any other program is one file.
+/// Returns `true` if a file may be a module of the target with root file `root`. A library, or a
+/// program in its own folder below `bin/`, includes its whole folder. Any other program is a single
+/// file.
 fn may_belong_to(root: &Path, file: &Path) -> bool {
     let folder = root.parent().unwrap_or(root);
     let is_alone = folder.ends_with("bin") || folder.ends_with("src") && !root.ends_with("lib.rs");

@@ -1,4 +1,4 @@
-//! Scenes in one process, whose counts are known.
+//! Scenes in one process with known counts.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use mlprof_core::{Action, AdvancedProfiler, Profiler, ProfilerExt, Report, Simpl
 
 use crate::{Outcome, Scale};
 
-/// What can be treated hard: both profilers that keep numbers for as long as a program runs.
+/// Returns the profilers under test: both profilers that accumulate data for the whole run.
 fn profilers() -> [(&'static str, Arc<dyn Profiler>); 2] {
     [("simple", Arc::new(SimpleProfiler::new())), ("advanced", Arc::new(AdvancedProfiler::new()))]
 }
 
-/// How often an action ran, all stages and rows together, as the report says.
+/// Returns the number of calls of an action in the report, summed over all stages and rows.
 fn calls_of(profiler: &dyn Profiler, action: &str) -> u64 {
     match profiler.report() {
         Some(Report::Simple(report)) => {
@@ -29,12 +29,12 @@ fn calls_of(profiler: &dyn Profiler, action: &str) -> u64 {
     }
 }
 
-/// Fails if a count is not as it must be.
+/// Returns an error if a count is not as expected.
 fn expect(what: &str, counted: u64, right: u64) -> Result<(), String> {
     if counted == right { Ok(()) } else { Err(format!("{what}: {counted} counted, {right} right")) }
 }
 
-/// Plays for each profiler, and says how long each took per piece of work.
+/// Runs a scene for each profiler, and reports the time per piece of work.
 fn for_each(pieces: u32, play: impl Fn(&str, &Arc<dyn Profiler>) -> Result<(), String>) -> Outcome {
     let mut said = Vec::new();
     for (name, profiler) in profilers() {
@@ -130,12 +130,12 @@ pub fn recursion(scale: Scale) -> Outcome {
     })
 }
 
-/// Names that exist once in a process.
+/// Returns actions with names that are unique in the process.
 fn many_actions(prefix: &str, count: u32) -> Vec<Action> {
     (0..count).map(|number| Action::from(format!("{prefix} {number}"))).collect()
 }
 
-/// Fails if not every one of the actions was counted `calls` times.
+/// Returns an error unless each action was counted `calls` times.
 fn expect_all(
     name: &str,
     profiler: &dyn Profiler,

@@ -1,7 +1,8 @@
-//! Hard treatment of the core: many scopes, threads, panics, names and kills, each scene in a process of
-//! its own, which must end well and have counted everything.
+//! Stress tests of the core with many scopes, threads, panics, names and kills. Each scene runs in
+//! a separate process, which must exit successfully with correct counts.
 //!
-//! By hand, and under a sanitizer or valgrind with a small `--scale`: what it does takes minutes.
+//! Run it manually, or with a small `--scale` under a sanitizer or valgrind. A full run takes
+//! minutes.
 
 mod counting;
 mod fuzz;
@@ -25,13 +26,13 @@ The environment variable MLPROF_TORTURE_UNDER names a program with its options t
 under, such as `valgrind --error-exitcode=9`; MLPROF_TORTURE_CASE a case of `fuzz` to play again.
 ";
 
-/// Tells a process which scene it is to play.
+/// Environment variable that selects the scene of a process.
 const SCENE: &str = "MLPROF_TORTURE_SCENE";
 
-/// What a scene says of itself, or what was wrong.
+/// The result of a scene: a summary, or an error message.
 type Outcome = Result<String, String>;
 
-/// A scene: what it is called, what it does, and what it does that with.
+/// A scene with its name, function and parameters.
 struct Scene {
     name: &'static str,
     does: &'static str,
@@ -61,12 +62,12 @@ const SCENES: [Scene; 12] = [
     },
 ];
 
-/// How much of each scene is played.
+/// Fraction of each scene that is run.
 #[derive(Debug, Clone, Copy)]
 struct Scale(f64);
 
 impl Scale {
-    /// That part of `all`, at least one.
+    /// Returns this fraction of `all`, at least 1.
     fn of(self, all: u32) -> u32 {
         ((f64::from(all) * self.0) as u32).max(1)
     }
@@ -128,7 +129,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Plays a scene in a process of its own.
+/// Runs a scene in a separate process.
 fn start_scene(name: &str, scale: Scale) -> std::io::Result<ExitStatus> {
     let program = std::env::current_exe()?;
     let under = std::env::var("MLPROF_TORTURE_UNDER").unwrap_or_default();
@@ -144,7 +145,7 @@ fn start_scene(name: &str, scale: Scale) -> std::io::Result<ExitStatus> {
     command.env(SCENE, name).args(["--scale", &scale.0.to_string()]).status()
 }
 
-/// In a process that was started for a scene.
+/// Runs the scene for which this process was started.
 fn play(name: &str, scale: Scale) -> ExitCode {
     if let Some(part) = name.strip_prefix(processes::PART) {
         processes::play_part(part, scale);
@@ -166,7 +167,7 @@ fn play(name: &str, scale: Scale) -> ExitCode {
     }
 }
 
-/// The most memory that this process has had, where the system says so; else 0.
+/// Returns the peak memory of this process in MiB, or 0 if the system does not report it.
 fn peak_mebibytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

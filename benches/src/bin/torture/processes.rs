@@ -1,4 +1,4 @@
-//! Scenes of several processes.
+//! Scenes with several processes.
 
 use std::io::Read;
 use std::path::Path;
@@ -15,16 +15,16 @@ use mlprof_core::{
 
 use crate::{Outcome, SCENE, Scale};
 
-/// Before the names of what several processes of one scene do.
+/// Prefix of the names of parts, which run in the processes of a scene.
 pub const PART: &str = "part of ";
 
-/// Where the processes of a scene write.
+/// Environment variable with the output folder of a scene's processes.
 const FOLDER: &str = "MLPROF_TORTURE_FOLDER";
 
-/// A child that takes longer hangs.
+/// A child process that runs longer is considered hanging.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// In a process of a scene.
+/// Runs a part in a process of a scene.
 pub fn play_part(part: &str, scale: Scale) {
     let folder = std::env::var(FOLDER).unwrap_or_default();
     match part {
@@ -37,7 +37,7 @@ pub fn play_part(part: &str, scale: Scale) {
     }
 }
 
-/// A training whose report, JSON and trace are written again.
+/// Runs trainings that repeatedly write report, JSON and trace.
 fn write_files(folder: &str, filename: &str) {
     let tensor = TensorProfiler::new().dirpath(folder).filename(filename);
     let tensor = tensor.schedule(Schedule::new().active(2));
@@ -76,7 +76,7 @@ fn start_part_as(
         .env(SCENE, format!("{PART}{part}"))
         .env(FOLDER, folder)
         .args(["--scale", &scale.0.to_string()])
-        // Each says what its reports are without; what is not written is missed later.
+        // Each process prints notes about its reports. Missing files are detected later.
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| error.to_string())
@@ -88,7 +88,8 @@ fn new_folder(name: &str) -> Result<std::path::PathBuf, String> {
     Ok(folder)
 }
 
-/// How many files there are that are whole, and how many that are leftovers; a broken one is an error.
+/// Returns the number of complete files and the number of leftover temporary files. A corrupt file
+/// is an error.
 fn look_at_files(folder: &Path) -> Result<(usize, usize), String> {
     let (mut whole, mut leftovers) = (0, 0);
     for entry in std::fs::read_dir(folder).map_err(|error| error.to_string())? {
@@ -120,12 +121,13 @@ pub fn kills(scale: Scale) -> Outcome {
     let kills = scale.of(300);
     for round in 0..kills {
         let mut child = start_part("kills", &folder, scale)?;
-        // Each a little later than the last one, from before the first file on.
+        // Each kill is a little later than the previous one, starting before the first file is
+        // written.
         std::thread::sleep(Duration::from_micros(u64::from(round % 100) * 700));
         child.kill().and_then(|()| child.wait()).map_err(|error| error.to_string())?;
     }
     let (whole, leftovers) = look_at_files(&folder)?;
-    // Whoever comes next cleans up, but not what is younger than a minute.
+    // The next process removes leftover files, except those that are younger than one minute.
     write_files(&folder.to_string_lossy(), "last");
     let (_, left) = look_at_files(&folder)?;
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
@@ -138,7 +140,7 @@ pub fn kills(scale: Scale) -> Outcome {
 pub fn shared_folder(scale: Scale) -> Outcome {
     let folder = new_folder("folder")?;
     let parts = ["one", "two", "three", "four"];
-    // As containers do: each process has the number 1 of a world of its own.
+    // As in containers, each process has process id 1 in its own namespace.
     let unshared = |program: &Path| {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork", "--mount-proc"]).arg(program);
@@ -171,7 +173,7 @@ pub fn forks(_: Scale) -> Outcome {
     Ok("there are no forks here".to_owned())
 }
 
-/// Children that activate, measure and report, forked while other threads do the same.
+/// Forks children that activate, measure and report, while other threads do the same.
 #[cfg(unix)]
 pub fn forks(scale: Scale) -> Outcome {
     let is_over = AtomicBool::new(false);
@@ -204,24 +206,27 @@ fn measure() {
 
 #[cfg(unix)]
 fn fork_and_wait(round: u32) -> Result<(), String> {
-    // SAFETY: the child calls only what this scene is about, and leaves by `_exit`.
+    // SAFETY: `fork` has no preconditions for the parent. The child runs only the code under test,
+    // which must support forks of multi-threaded processes, and exits with `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
         measure();
-        // SAFETY: it ends the child, without destructors.
+        // SAFETY: `_exit` accepts any status, and ends the child without running destructors or
+        // exit handlers.
         unsafe { libc::_exit(0) };
     }
     let start = Instant::now();
     let mut status = 0;
     while start.elapsed() < LONGEST {
-        // SAFETY: `status` is an integer of this frame.
+        // SAFETY: `status` is a local variable that is valid for writes during the call.
         match unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } {
             0 => std::thread::sleep(Duration::from_millis(1)),
             _ if status == 0 => return Ok(()),
             _ => return Err(format!("child {round} ended with status {status}")),
         }
     }
-    // SAFETY: the child is ours and has not been waited for.
+    // SAFETY: `kill` takes plain integers. The child has not been waited for, so its process id is
+    // not reused.
     unsafe { libc::kill(child, libc::SIGKILL) };
     Err(format!("child {round} hangs"))
 }

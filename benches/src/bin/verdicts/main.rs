@@ -1,5 +1,5 @@
-//! How often comparisons of equal runs say that something got slower, and how large a difference
-//! must be until they say so.
+//! Measures the false positive rate of comparisons of equal runs, and the smallest difference that
+//! they detect.
 
 mod chance;
 mod runs;
@@ -28,7 +28,7 @@ Usage: verdicts [--rows N] [--comparisons N] [--only KIND]... [--longest N]
   --steps N        steps of a training [300]
 ";
 
-/// What `--fail-above` is given in most projects.
+/// The value of `--fail-above` in most projects.
 const THRESHOLD: f64 = 0.05;
 
 struct Settings {
@@ -38,7 +38,7 @@ struct Settings {
     longest: usize,
     trainings: usize,
     steps: u64,
-    /// One training, which writes its report there.
+    /// File for the report of a single training, if this process runs one.
     train: Option<PathBuf>,
 }
 
@@ -85,13 +85,13 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Comparisons in which something is said to be slower.
+/// Comparisons and the number of reported slowdowns.
 #[derive(Debug, Default, Clone, Copy)]
 struct Alarms {
     comparisons: usize,
-    /// Those with any row that is enough of the run.
+    /// Comparisons with at least one slower row, among rows with a sufficient share of the run.
     any: usize,
-    /// Those with one that is slower by more than the threshold.
+    /// Comparisons with at least one row that is slower by more than the threshold.
     failed: usize,
 }
 
@@ -113,7 +113,7 @@ impl Alarms {
     }
 }
 
-/// What steps are like.
+/// Distributions of the steps: dependence, deviation and drift.
 const CASES: [(f64, f64, Drift); 11] = [
     (0.0, 0.1, Drift::None),
     (0.0, 0.5, Drift::None),
@@ -128,20 +128,20 @@ const CASES: [(f64, f64, Drift); 11] = [
     (0.5, 0.1, Drift::Jump),
 ];
 
-/// What makes all steps of a run slower by up to a fifth, more in one run than in another.
+/// Drift that slows down all steps of a run by up to 20 %. Its amount differs from run to run.
 #[derive(Debug, Clone, Copy)]
 enum Drift {
     None,
-    /// More and more.
+    /// A steady increase.
     Slope,
-    /// Now and then.
+    /// A periodic change.
     Wave,
-    /// From one moment on, which may be any.
+    /// A jump at a random time.
     Jump,
 }
 
 impl Drift {
-    /// The factor at each moment of a run, from 0 to 1.
+    /// Returns the factor at each moment of a run, from 0 to 1.
     fn of_a_run(self, chance: &mut Chance) -> impl Fn(f64) -> f64 + use<> {
         let (one, other) = (chance.part(), chance.part());
         move |moment| match self {
@@ -194,8 +194,8 @@ fn simulate(settings: &Settings) {
 
 type Pair = fn(usize, Series, Drift, f64, &mut Chance) -> Comparison;
 
-/// What is compared: the name, and a comparison of two sides, of which the second is so many times
-/// as slow.
+/// Names and functions of the comparisons. The second side is slower than the first by the given
+/// factor.
 const KINDS: [(&str, Pair); 4] = [
     ("Traces, one against one", |rows, series, drift, times, chance| {
         let mut side = |times| [runs::trace(rows, series, &drift.of_a_run(chance), times, chance)];

@@ -1,4 +1,4 @@
-//! Runs whose durations are made by chance.
+//! Simulated runs with random durations.
 
 use mlprof_core::report::comparison::{SteppedRow, SteppedRun, Subject};
 use mlprof_core::report::internals::{SURE, median_shares};
@@ -10,10 +10,10 @@ use mlprof_core::{Profiler, Report, SimpleProfiler};
 
 use crate::chance::{Chance, Series};
 
-/// So long is a step, in seconds; each row has an equal part of it.
+/// Length of a step in seconds, shared equally by all rows.
 const STEP: f64 = 0.01;
 
-/// A trace with so many ops.
+/// Returns a trace with `rows` ops.
 pub(crate) fn trace(
     rows: usize,
     series: Series,
@@ -27,7 +27,7 @@ pub(crate) fn trace(
         SteppedRow { subject: Subject::Ops, name: format!("op {index}"), seconds }
     };
     let mut rows: Vec<_> = (0..rows).map(row).collect();
-    // Those of 1 % or more of the run alone are counted: all are.
+    // Only ops with at least 1 % of the run are counted, and all of these are.
     let longest = rows[0].seconds.iter().map(|seconds| 50.0 * seconds).collect();
     rows.push(SteppedRow { subject: Subject::Steps, name: "step".to_owned(), seconds: longest });
     SteppedRun {
@@ -41,7 +41,7 @@ pub(crate) fn trace(
     }
 }
 
-/// A Simple report with so many actions, and with steps in the order of time.
+/// Returns a Simple report with `rows` actions, and with steps in time order.
 pub(crate) fn simple(
     rows: usize,
     series: Series,
@@ -77,7 +77,7 @@ pub(crate) fn simple(
     Report::Simple(report)
 }
 
-/// The report of a profiler that saw nothing.
+/// Returns the report of a profiler without events.
 fn empty() -> SimpleReport {
     match SimpleProfiler::new().report() {
         Some(Report::Simple(report)) => report,
@@ -85,7 +85,7 @@ fn empty() -> SimpleReport {
     }
 }
 
-/// Calls of an action, and one before them, which is left out.
+/// Returns the statistics of an action, with an additional first call that comparisons ignore.
 fn action(action: String, mut rest: Vec<f64>) -> ActionStatistics {
     let calls = rest.len() as u64;
     let total: f64 = rest.iter().sum();
@@ -95,7 +95,7 @@ fn action(action: String, mut rest: Vec<f64>) -> ActionStatistics {
         let (below, above) = (rest[place.floor() as usize], rest[place.ceil() as usize]);
         below + (above - below) * place.fract()
     };
-    // That is what a profiler does.
+    // A profiler uses the same confidence.
     const { assert!(SURE > 2.5, "with a confidence of 99 %") };
     let limits = median_shares(calls)
         .map(|(low, high)| MedianLimits { low_seconds: at(low), high_seconds: at(high) });

@@ -1,4 +1,4 @@
-//! Short trainings, each in a process of its own, compared with each other.
+//! Compares short trainings that run in separate processes.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -21,10 +21,10 @@ struct Net {
     output: Vec<f32>,
 }
 
-/// What a forward pass leaves for the backward pass.
+/// Data of a forward pass that the backward pass needs.
 struct Pass {
     active: Vec<f32>,
-    /// Probabilities less the targets.
+    /// Probabilities minus targets.
     errors: Vec<f32>,
     loss: f32,
 }
@@ -86,7 +86,7 @@ impl Net {
     }
 }
 
-/// A row times a matrix with so many columns.
+/// Returns a row times a matrix with `columns` columns.
 fn times(row: &[f32], matrix: &[f32], columns: usize) -> Vec<f32> {
     let mut product = vec![0.0; columns];
     for (number, weights) in row.iter().zip(matrix.chunks(columns)) {
@@ -95,7 +95,7 @@ fn times(row: &[f32], matrix: &[f32], columns: usize) -> Vec<f32> {
     product
 }
 
-/// Noisy pictures of ten kinds.
+/// Returns noisy images of ten classes.
 fn batch(kinds: &[Vec<f32>], chance: &mut Chance) -> Vec<(Vec<f32>, usize)> {
     let one = |_| {
         let class = (chance.part() * CLASSES as f64) as usize % CLASSES;
@@ -105,7 +105,7 @@ fn batch(kinds: &[Vec<f32>], chance: &mut Chance) -> Vec<(Vec<f32>, usize)> {
     (0..BATCH).map(one).collect()
 }
 
-/// Trains, and writes the report.
+/// Trains and writes the report.
 pub(crate) fn train(steps: u64, file: &Path) -> ExitCode {
     let profiler = SimpleProfiler::new();
     let mut chance = Chance::new(7);
@@ -148,7 +148,7 @@ pub(crate) fn train(steps: u64, file: &Path) -> ExitCode {
     }
 }
 
-/// The report of a training in a process of its own.
+/// Returns the report of a training in a separate process.
 fn trained(steps: u64, file: &Path) -> Result<Report, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
@@ -161,7 +161,8 @@ fn trained(steps: u64, file: &Path) -> Result<Report, String> {
     serde_json::from_str(&json).map_err(|error| error.to_string())
 }
 
-/// Compares three trainings with three equal ones, which run in turns, so many times.
+/// Compares three trainings with three equal ones `comparisons` times. The trainings of both sides
+/// alternate.
 pub(crate) fn compare_trainings(comparisons: usize, steps: u64) -> ExitCode {
     let file = std::env::temp_dir().join(format!("verdicts-{}.json", std::process::id()));
     let (mut single, mut three) = (Alarms::default(), Alarms::default());
@@ -190,7 +191,7 @@ pub(crate) fn compare_trainings(comparisons: usize, steps: u64) -> ExitCode {
             }
         }
     }
-    // What is left there harms nobody.
+    // A file that cannot be removed causes no harm, so the error is ignored.
     let _ = std::fs::remove_file(&file);
     println!(
         "Equal trainings of {steps} steps: any row of 1 % or more slower, and by more than 5 %"

@@ -1,5 +1,5 @@
-//! Trains on handwritten digits and does what costs time for nothing, as it is asked to: a program to
-//! see findings with.
+//! Trains on handwritten digits with optional performance faults, which mlprof's findings should
+//! detect.
 //!
 //! `cargo run --release -p burn-digits --bin burn-faults -- --profiler simple --faults loader,renderer
 //! --slow-disk 20`
@@ -69,7 +69,7 @@ fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<(), Box<dy
     let Splits { mut train, valid, .. } = splits(options.seed)?;
     train.truncate(limit_digits.unwrap_or(usize::MAX));
     let train = loader(train, options.batch_size, common.disk_of(Fault::Loader));
-    // What training metrics show is written to the disk.
+    // The outputs of training metrics are written to the disk.
     let written = common.disk_of(Fault::Renderer);
     let mut training =
         SupervisedTraining::new(&directory, train, loader(valid, options.batch_size, None))
@@ -100,7 +100,7 @@ fn loader(digits: Vec<Digit>, batch_size: usize, disk: Option<Disk>) -> Arc<dyn 
         .build(InMemDataset::new(digits))
 }
 
-/// Reads what it makes tensors of from a disk, if there is one.
+/// A batcher that reads its items from a disk, if one is configured.
 #[derive(Clone, Copy)]
 struct ReadingBatcher(Option<Disk>);
 
@@ -113,7 +113,7 @@ impl Batcher<Digit, Batch> for ReadingBatcher {
     }
 }
 
-/// Says nothing, and writes it to a disk.
+/// A metric without output, which writes to a disk.
 #[derive(Clone)]
 struct WrittenMetric(Disk);
 
@@ -140,7 +140,7 @@ impl Metric for WrittenMetric {
     fn clear(&mut self) {}
 }
 
-/// Files on a disk that takes its time.
+/// Files on a slow disk.
 struct SlowFiles {
     inner: FileCheckpointer,
     disk: Disk,

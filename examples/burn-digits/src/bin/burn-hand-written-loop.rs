@@ -1,4 +1,5 @@
-//! A training loop of one's own: guards, `profile_iterable` and a wrapped loader, no trainer.
+//! A hand-written training loop with guards, `profile_iterable` and a wrapped loader, but without a
+//! trainer.
 //!
 //! `cargo run --release -p burn-digits --bin burn-hand-written-loop`
 
@@ -17,7 +18,8 @@ use mlprof_core::{RunContext, Stage};
 fn main() -> Result<(), Box<dyn Error>> {
     let profiler: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
     profiler.setup(Stage::Fit, &RunContext::from_environment());
-    // For the guards inside the model; the loop below holds the profiler itself.
+    // The guards inside the model need an active profiler. The loop below uses the profiler
+    // directly.
     let active = activate(profiler.clone());
 
     let device = Device::flex().autodiff();
@@ -49,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The mean loss. Any iterator can be measured, not only a loader.
+/// Returns the mean loss. `profile_iterable` measures any iterator, not only a loader.
 fn validate<B, E>(profiler: &dyn Profiler, model: &DigitNet, batches: B) -> Result<f32, E>
 where
     B: Iterator<Item = Result<burn_digits::data::Batch, E>>,

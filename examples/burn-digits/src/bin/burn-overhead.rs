@@ -1,5 +1,5 @@
-//! What profiling costs a training step with burn; [`digits::overhead`] says how it is measured.
-//! Besides, what it costs to measure the metrics' thread as a whole.
+//! Measures the cost of profiling per training step with burn, as described in
+//! [`digits::overhead`]. It also measures the cost of measuring the event thread.
 //!
 //! `cargo run --release -p burn-digits --bin burn-overhead -- --rounds 20`
 
@@ -21,7 +21,7 @@ use clap::Parser;
 use digits::overhead::{Clock, OverheadOptions, Subject};
 use mlprof_burn::prelude::*;
 
-/// Notes the time whenever a batch is asked for: from one to the next is a step.
+/// Records the time of every batch request. The time between two requests is the length of a step.
 struct Clocked {
     loader: Arc<dyn DataLoader<Batch>>,
     clock: Clock,
@@ -29,7 +29,7 @@ struct Clocked {
 }
 
 impl Clocked {
-    /// The same around another loader.
+    /// Wraps another loader with the same clock.
     fn around(&self, loader: Arc<dyn DataLoader<Batch>>) -> Arc<dyn DataLoader<Batch>> {
         Arc::new(Self { loader, clock: self.clock, times: self.times.clone() })
     }
@@ -71,7 +71,7 @@ impl DataLoaderIterator<Batch> for ClockedIterator<'_> {
     }
 }
 
-/// The length of each step of one epoch.
+/// Runs one epoch and returns the length of each step.
 fn epoch(
     train: &[Digit],
     options: &OverheadOptions,

@@ -1,4 +1,4 @@
-//! A profiler of one's own: when each action happened first, and how often.
+//! A custom profiler that records the first start and the number of calls of each action.
 //!
 //! `cargo run --release -p burn-digits --bin custom-profiler`
 
@@ -19,7 +19,7 @@ use chrono::{DateTime, Local};
 use mlprof_burn::prelude::*;
 use mlprof_core::{Action, NeverStarted};
 
-/// Counts actions. This is all that a profiler needs.
+/// Counts actions. A profiler needs no more than this.
 #[derive(Default)]
 struct ActionCounter(Mutex<BTreeMap<Action, (DateTime<Local>, u64)>>);
 

@@ -1,4 +1,4 @@
-//! What burn calls while it trains and evaluates.
+//! The callbacks that burn calls during training and evaluation.
 
 use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
 

@@ -1,4 +1,4 @@
-//! What burn 0.23 calls while it trains and evaluates.
+//! The callbacks that burn 0.23 calls during training and evaluation.
 
 use burn::data::dataloader::Progress as Items;
 use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};

@@ -1,6 +1,6 @@
-//! Progress on the console: a bar on a terminal, a line per epoch elsewhere.
+//! Console progress: a bar on a terminal, otherwise one line per epoch.
 
-// burn 0.23, with which this example is tested, too, has other arguments.
+// burn 0.23, with which this example is also tested, passes other arguments.
 #[cfg_attr(burn_0_23, path = "calls_0_23.rs")]
 mod calls;
 
@@ -15,8 +15,8 @@ use burn::train::renderer::{
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// burn's own renderer prints a line per batch where there is no terminal; this one a line per
-/// epoch. On a terminal it draws a bar.
+/// A renderer that prints one line per epoch if there is no terminal, where burn's own renderer
+/// prints one line per batch. On a terminal it draws a bar.
 pub struct Progress {
     bar: Option<ProgressBar>,
     names: HashMap<MetricId, String>,
@@ -35,7 +35,8 @@ impl std::fmt::Debug for Progress {
 }
 
 impl Progress {
-    /// On standard error, so that reports on standard output can be piped.
+    /// Creates a renderer that prints to standard error, so that reports on standard output can be
+    /// piped.
     pub fn new() -> Self {
         Self {
             bar: std::io::stderr().is_terminal().then(|| ProgressBar::new(0).with_style(style())),
@@ -117,7 +118,7 @@ impl Averages {
         }
     }
 
-    /// The means as text, and an empty start.
+    /// Returns the means as text and resets them.
     fn take(&mut self, names: &HashMap<MetricId, String>) -> String {
         let means = self.0.drain(..).map(|(id, sum, count)| {
             let name = names.get(&id).map_or("?", String::as_str).to_lowercase();
@@ -158,12 +159,12 @@ impl MetricsRenderer for Progress {
     }
 }
 
-/// Shows nothing, and calls this for each training metric.
+/// A renderer that shows nothing and calls a function for each training metric.
 #[derive(Debug)]
 pub struct Quiet<F = fn()>(F);
 
 impl Quiet {
-    /// One that does nothing at all.
+    /// Creates a renderer that does nothing.
     pub fn new() -> Self {
         Self(|| {})
     }
@@ -176,7 +177,7 @@ impl Default for Quiet {
 }
 
 impl<F: FnMut() + Send + Sync> Quiet<F> {
-    /// One that calls `each_metric` whenever training has one to show.
+    /// Creates a renderer that calls `each_metric` for each update of a training metric.
     pub fn calling(each_metric: F) -> Self {
         Self(each_metric)
     }

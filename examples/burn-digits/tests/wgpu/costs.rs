@@ -1,5 +1,5 @@
-//! What recording costs, and how kernels' times add up: measured and printed. Nothing here fails
-//! because of a clock.
+//! Measures and prints the cost of recording and the sum of kernel times. No assertion depends on a
+//! clock.
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ impl Training {
         self.model = self.optimizer.step(1e-3, self.model.clone(), gradients);
     }
 
-    /// How long each of some steps takes, the device's work included.
+    /// Appends the duration of several steps, including the device's work, to `times`.
     fn time(&mut self, times: &mut Vec<Duration>) {
         for _ in 0..STEPS {
             let start = Instant::now();
@@ -58,7 +58,7 @@ impl Training {
     }
 }
 
-/// The fastest and the median.
+/// Returns the fastest and the median duration.
 fn fastest_and_median(mut times: Vec<Duration>) -> (Duration, Duration) {
     times.sort_unstable();
     (times[0], times[times.len() / 2])

@@ -1,4 +1,4 @@
-//! Device time of actions, beside the kernels' own times.
+//! Compares the device time of actions with the kernels' own times.
 
 use std::sync::Arc;
 
@@ -22,7 +22,8 @@ fn row<'report>(rows: &'report [ActionStatistics], action: &str) -> &'report Act
     rows.iter().find(|row| row.action == action).expect("a row")
 }
 
-/// Three actions: one with two matmuls, one inside another with one more, and one that only waits.
+/// Runs three actions: one with two matmuls, one nested action with another matmul, and one that
+/// only waits.
 fn work(a: &Tensor<2>, b: &Tensor<2>) {
     for _ in 0..3 {
         let outer = profile!("outer");
@@ -38,8 +39,8 @@ fn work(a: &Tensor<2>, b: &Tensor<2>) {
     }
 }
 
-/// From the start of the first kernel that was called in `action` to the end of the last, and the sum of
-/// them, call by call: all in seconds.
+/// Returns two times in seconds, summed over the calls of `action`. The first is the span from the
+/// first kernel's start to the last kernel's end. The second is the sum of the kernels' durations.
 fn kernels_in(recorded: &Recorded, action: &str) -> (f64, f64) {
     let (mut spans, mut sums) = (0.0, 0.0);
     let is_call = |scope: &&crate::recorded::Scope| scope.name == action;
@@ -86,8 +87,9 @@ fn an_action_takes_the_device_as_long_as_its_kernels_and_their_pauses() {
         let (spans, sums) = kernels_in(&recorded, action);
         println!("{action}: {measured:?}; kernels {sums:.6} s in spans of {spans:.6} s");
         assert_eq!(measured.calls, 3);
-        // Both are times of one clock, and a window is around its kernels: neither depends on how busy the
-        // machine is. The slack is for the timestamps' resolution, and for what wraps each kernel's own.
+        // Both times come from the same clock, and the window encloses its kernels. The comparison
+        // is therefore independent of the machine's load. The tolerance covers the timestamp
+        // resolution and the overhead around each kernel's own timestamps.
         assert!(measured.total_seconds >= 0.99 * sums, "{measured:?} {sums}");
         assert!(measured.total_seconds <= 1.05 * spans + 0.001, "{measured:?} {spans}");
     }

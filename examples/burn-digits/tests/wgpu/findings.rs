@@ -1,5 +1,7 @@
-//! What is found on a device: elementwise ops that run one by one, until they are put together, and kernels that are tried out in
-//! recorded steps, until these have shapes that were seen before.
+//! Tests two findings on a device:
+//!
+//! - unfused elementwise ops, until fusion is possible
+//! - autotuning in recorded steps, until batches have known shapes
 
 use std::sync::Arc;
 
@@ -13,13 +15,14 @@ use mlprof_core::{
 
 use crate::recorded::{alone, device};
 
-/// So many steps are recorded, behind those in which kernels are compiled.
+/// Number of recorded steps, after the steps in which kernels are compiled.
 const RECORDED: u64 = 12;
 const COMPILING: u64 = 3;
-/// Twice as many ops in each.
+/// Number of pairs of ops in each step.
 const PAIRS: usize = 10;
 
-/// A step of many ops on a million numbers each. Where values are read in between, each runs by itself.
+/// Runs a step of many ops on a million numbers each. If `reads` is set, values are read in
+/// between, so that each op runs separately.
 fn step(images: &Tensor<2>, device: &Device, reads: bool) {
     let mut images = images.clone();
     for _ in 0..PAIRS {
@@ -32,12 +35,12 @@ fn step(images: &Tensor<2>, device: &Device, reads: bool) {
             device.sync().unwrap();
         }
     }
-    // What nobody wants any longer is not computed.
+    // burn does not compute values that are no longer used.
     device.sync().unwrap();
     drop(images);
 }
 
-/// What the Tensor profiler says of such steps.
+/// Returns the Tensor profiler's report of such steps.
 fn report(reads: bool) -> Report {
     let device = device();
     let images = Tensor::random([1024, 1024], Distribution::Uniform(-1.0, 1.0), &device);
@@ -45,7 +48,7 @@ fn report(reads: bool) -> Report {
     recorded(COMPILING, RECORDED, |_| step(&images, &device, reads))
 }
 
-/// What the Tensor profiler says of so many steps behind so many others.
+/// Returns the Tensor profiler's report of `active` steps after `before` unrecorded ones.
 fn recorded(before: u64, active: u64, mut step: impl FnMut(u64)) -> Report {
     let schedule = Schedule::new().wait(0).warmup(before).active(active).repeat(1);
     let profiler = Arc::new(TensorProfiler::new().schedule(schedule));
@@ -63,7 +66,7 @@ fn recorded(before: u64, active: u64, mut step: impl FnMut(u64)) -> Report {
     report
 }
 
-/// How long kernels ran on the device, in seconds.
+/// Returns the total kernel time on the device in seconds.
 fn device_seconds(report: &Report) -> f64 {
     let Report::Tensor(report) = report else { panic!("of the Tensor profiler") };
     let rows = report.key_averages.rows.iter();
@@ -71,22 +74,23 @@ fn device_seconds(report: &Report) -> f64 {
     kernels.map(|row| row.self_device_seconds).sum()
 }
 
-/// What a rule finds, however short the run.
+/// Returns the finding of a rule, regardless of the run's length.
 fn found(rule: &str, report: &Report) -> Option<Finding> {
     let mut rules = Rules::new();
     rules.set("all.least-seconds", 0.0).unwrap();
-    // On a busy machine most of a step is waiting for a processor, and not the ops.
+    // On a loaded machine, a step spends most of its time waiting for a CPU core and not on the
+    // ops.
     rules.set("unfused-ops.share", 0.05).unwrap();
     rules.apply(report).into_iter().find(|finding| finding.rule == rule)
 }
 
-/// What is promised of ops that run one by one, in seconds.
+/// Returns the predicted savings of the unfused-ops rule in seconds.
 fn promised(report: &Report) -> Option<f64> {
     found("unfused-ops", report).map(|finding| finding.cost.seconds)
 }
 
-/// What the device no longer does, is what was promised: that nobody waits for each op any longer is more than that,
-/// and no part of it.
+/// Checks that the predicted savings match the saved device time. The host also no longer waits for
+/// each op, but that saving is not part of the prediction.
 #[test]
 fn ops_that_run_one_by_one_are_found_until_they_are_put_together() {
     let _alone = alone();
@@ -99,8 +103,8 @@ fn ops_that_run_one_by_one_are_found_until_they_are_put_together() {
     assert!((promised - saved).abs() <= 0.3 * saved, "{promised} s promised, {saved} s saved");
 }
 
-/// Batches whose sizes are new to the device when a run should be warm are tried out there, those of one size are not. What is promised is
-/// what a run of the latter is shorter by.
+/// Checks that late batches with new sizes cause autotuning and a finding, and that padded batches
+/// do not. The prediction is the difference between the two runs' times.
 #[cfg(feature = "autotune")]
 #[test]
 fn shapes_that_are_new_in_late_steps_are_found_until_batches_are_padded() {
@@ -112,7 +116,7 @@ fn shapes_that_are_new_in_late_steps_are_found_until_batches_are_padded() {
     const LATE: u64 = 3;
     let _alone = alone();
     let device = device();
-    // Sides that no other test has.
+    // No other test uses these dimensions.
     let weights = Tensor::<2>::random([150, 200], Distribution::Uniform(-1.0, 1.0), &device);
     let run = |rows: &dyn Fn(u64) -> usize| {
         let mut seconds = 0.0;

@@ -1,4 +1,4 @@
-//! Captured graphs, which wgpu replays: Mesa's lavapipe, too.
+//! Tests captured graphs, which wgpu can replay, also on Mesa's lavapipe.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ fn a_replay_says_how_many_ops_it_hides_and_where_they_were_captured() {
     assert!(graph.graph().is_hardware(), "wgpu captures");
     assert_eq!(graph.ops(), Some(2));
     for _ in 0..REPLAYS {
-        // SAFETY: the tensors live until the end, and only this thread uses them.
+        // SAFETY: the captured tensors live until the end of the test. Only this thread uses them,
+        // on the capturing stream.
         let _ = unsafe { graph.replay() };
     }
     device.sync().expect("a device");
@@ -47,7 +48,7 @@ fn a_device_that_cannot_capture_runs_the_closure_again() {
     let active = activate(simple.clone());
     let input = Tensor::<1>::ones([4], &device);
     let mut graph = mlprof_burn::capture(&device, || input.clone() + 1.0);
-    // SAFETY: nothing was captured.
+    // SAFETY: nothing was captured, so the replay only runs the closure again.
     let output = unsafe { graph.replay() }.clone();
     assert_eq!(output.into_data().try_to_vec::<f32>().expect("numbers"), [2.0; 4]);
     assert_eq!(graph.ops(), None);

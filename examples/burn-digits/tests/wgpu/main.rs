@@ -1,8 +1,8 @@
-//! Ops of burn on a CubeCL device, as the Tensor profiler records them. Needs a GPU that wgpu finds;
-//! Mesa's lavapipe, a software one, will do.
+//! Tests the recording of burn's ops on a CubeCL device by the Tensor profiler. They need a GPU
+//! that wgpu finds; Mesa's software GPU lavapipe is sufficient.
 //!
-//! `cargo test -p burn-digits --features wgpu --profile quick --test wgpu`; with the feature
-//! `autotune` in its place there is one test more, and all take longer.
+//! Run them with `cargo test -p burn-digits --features wgpu --profile quick --test wgpu`. With the
+//! feature `autotune` instead of `wgpu`, one more test runs, and all tests take longer.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! Numbers on a GPU: reduced there, read when a step has ended, and no op of the program's.
+//! Tests numerics on a GPU: tensors are reduced there, read after the step has ended, and add no
+//! ops to the program.
 
 use std::sync::Arc;
 
@@ -11,8 +12,9 @@ use mlprof_core::{NumericsProfiler, Profiler, ProfilerExt, activate};
 use crate::recorded::{alone, assert_all_kernels_have_owners, device};
 use crate::training::{STEPS, record_training, train};
 
-/// What is recorded of these numbers in this type on a device, and of the input if they are not finite; and whether that was known
-/// before the step ended.
+/// Records these numbers in this type as a layer's output on a device. Returns the statistics of
+/// the output, and those of the input if the output is not finite. The last value is `true` if this
+/// was known before the step ended.
 fn statistics(
     numbers: &[f32],
     element_type: FloatDType,
@@ -42,7 +44,8 @@ fn a_gpu_makes_of_numbers_what_the_processor_reads() {
     assert_a_gpu_makes_the_same(FloatDType::F32, 1.0);
 }
 
-/// Many of which are so small that they lose digits.
+/// Checks that a GPU computes the same statistics as the CPU for 16-bit numbers. Many of them are
+/// subnormal and have reduced precision.
 #[test]
 fn a_gpu_makes_of_16_bits_what_the_processor_reads() {
     let _alone = alone();
@@ -50,7 +53,7 @@ fn a_gpu_makes_of_16_bits_what_the_processor_reads() {
     assert!((1000..2900).contains(&subnormals), "{subnormals}");
 }
 
-/// How many of the numbers are subnormal.
+/// Asserts equal statistics on GPU and CPU. Returns the number of subnormal numbers.
 fn assert_a_gpu_makes_the_same(element_type: FloatDType, scale: f32) -> u64 {
     let number = |place: i32| ((place as f32 * 0.37).sin() - 0.2) * scale;
     let mut numbers: Vec<f32> = (0..3000).map(number).collect();

@@ -1,4 +1,4 @@
-//! Single ops, blocks and kernels.
+//! Tests of single ops, blocks and kernels.
 
 use std::sync::Barrier;
 
@@ -47,7 +47,7 @@ fn a_matmul_has_its_shapes_its_place_and_its_kernel() {
         assert_eq!(how, (DeviceActivity::Kernel, TimingMethod::Device));
         assert_eq!(kernel.place, matmul.place);
         let launch = recorded.launches().find(|it| it.sequence == kernel.correlation).unwrap();
-        // In nanoseconds, of two clocks that are known to belong together within some microseconds.
+        // The times are in nanoseconds, and the two clocks agree within a few microseconds.
         let is_after = kernel.start + 20_000 >= launch.start;
         assert!(is_after && kernel.end > kernel.start, "{kernel:?} {launch:?}");
     }
@@ -59,7 +59,7 @@ fn a_matmul_has_its_shapes_its_place_and_its_kernel() {
 fn trials_of_kernels_are_apart_from_the_ops_they_are_for() {
     let _alone = alone();
     let device = device();
-    // A shape that no other test has: it is tuned for here.
+    // No other test uses this shape, so its kernels are autotuned here.
     let x = random([123, 4567], &device);
     device.sync().unwrap();
     let recorded = record(DeviceTiming::On, || {
@@ -207,7 +207,7 @@ fn an_op_belongs_to_the_action_that_called_it_even_if_it_runs_much_later() {
             let _scope = profile!("late");
             sum * 3.0
         };
-        // Nothing has run yet.
+        // No op has run yet.
         let _scope = profile!("reading");
         product.into_data();
     });
@@ -224,7 +224,7 @@ fn memory_that_an_action_keeps_is_seen() {
     let recorded = record_with(
         |profiler| profiler.profile_memory(true).device_timing(DeviceTiming::NamesOnly),
         || {
-            random([4], &device).exp().into_data(); // the thread is known to call ops
+            random([4], &device).exp().into_data(); // registers the thread as one that calls ops
             let _scope = profile!("outer");
             {
                 let _scope = profile!("allocating");

@@ -1,11 +1,11 @@
-//! The example program with the Tensor profiler, on the GPU and on the processor.
+//! Runs the example program with the Tensor profiler on the GPU and on the CPU.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::recorded::alone;
 
-/// The table of an epoch on `device`, and how many traces were written.
+/// Runs the program on `device`. Returns the table of an epoch and the number of written traces.
 fn run(device: &str, directory: &Path) -> (String, usize) {
     let program = Command::new(env!("CARGO_BIN_EXE_burn-digits"))
         .args(["--device", device, "--epochs", "1", "--profiler", "tensor", "--filename", "run"])

@@ -1,4 +1,4 @@
-//! What the Tensor profiler recorded, in a form that tests can ask.
+//! The Tensor profiler's recording in a form that tests can query.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,12 +8,12 @@ use mlprof_core::hook::{DeviceActivity, Direction, ShapeList, TensorShape, Timin
 use mlprof_core::tensor::{Cycle, DeviceTiming};
 use mlprof_core::{ActionKind, Activated, TensorProfiler, activate};
 
-/// Where an op was called.
+/// The place where an op was called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub step: u64,
     pub thread: u64,
-    /// What was open, the outermost first.
+    /// Open actions and functions, outermost first.
     pub actions: Vec<&'static str>,
 }
 
@@ -39,13 +39,13 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// What was open where it was called.
+    /// Returns the open actions and functions at the call.
     pub fn actions(&self) -> &[&'static str] {
         &self.place.as_ref().expect("a place").actions
     }
 }
 
-/// Something on a device.
+/// An event on a device.
 #[derive(Debug, Clone)]
 pub struct Kernel {
     pub name: &'static str,
@@ -57,12 +57,12 @@ pub struct Kernel {
     pub place: Option<Place>,
 }
 
-/// One cycle.
+/// One recorded cycle.
 #[derive(Debug, Clone, Default)]
 pub struct Recorded {
     pub scopes: Vec<Scope>,
     pub kernels: Vec<Kernel>,
-    /// Changes of memory, in bytes, and what was allocated after them.
+    /// Changes of memory in bytes, and the allocated bytes after each change.
     pub memory: Vec<(i64, u64)>,
     pub dropped: u64,
 }
@@ -105,7 +105,7 @@ impl Recorded {
         recorded
     }
 
-    /// The events of ops that the program called.
+    /// Returns the events of ops that the program called.
     pub fn ops(&self) -> impl Iterator<Item = &Scope> {
         self.scopes.iter().filter(|scope| {
             scope.kind == ActionKind::Op && !scope.name.starts_with(mlprof_burn::ops::FUSED)
@@ -133,19 +133,20 @@ impl Recorded {
         counts
     }
 
-    /// Whether `scope` is inside `outer`, on the same thread.
+    /// Returns `true` if `scope` is inside `outer` on the same thread.
     pub fn is_inside(&self, scope: &Scope, outer: &Scope) -> bool {
         scope.thread == outer.thread && outer.start <= scope.start && scope.end <= outer.end
     }
 
-    /// The op or block that a launch was made for: the innermost one around it on its thread.
+    /// Returns the op or block of a launch, which is the innermost one that encloses it on its
+    /// thread.
     pub fn owner(&self, launch: &Scope) -> Option<&Scope> {
         let is_around =
             |scope: &&Scope| scope.kind == ActionKind::Op && self.is_inside(launch, scope);
         self.scopes.iter().filter(is_around).max_by_key(|scope| scope.depth)
     }
 
-    /// The kernels that were launched inside `scope`.
+    /// Returns the kernels that were launched inside `scope`.
     pub fn kernels_of(&self, scope: &Scope) -> Vec<&Kernel> {
         let inside = self.launches().filter(|launch| self.is_inside(launch, scope));
         let numbers: Vec<_> = inside.map(|launch| launch.sequence).collect();
@@ -156,19 +157,19 @@ impl Recorded {
         self.kernels.iter().filter(|kernel| kernel.activity == DeviceActivity::Kernel)
     }
 
-    /// Nanoseconds of the kernels that did the program's work.
+    /// Returns the total time of the program's kernels in nanoseconds.
     pub fn kernel_nanoseconds(&self) -> i64 {
         self.work().map(|kernel| kernel.end - kernel.start).sum()
     }
 
-    /// When the first kernel began and the last one ended.
+    /// Returns the start of the first kernel and the end of the last kernel.
     pub fn kernel_span(&self) -> (u64, u64) {
         let first = self.work().map(|kernel| kernel.start).min().unwrap_or(0);
         let last = self.work().map(|kernel| kernel.end).max().unwrap_or(0);
         (first.max(0).unsigned_abs(), last.max(0).unsigned_abs())
     }
 
-    /// Whether kernels ran one after the other, to a microsecond.
+    /// Returns `true` if kernels ran one after the other, with a tolerance of one microsecond.
     pub fn kernels_do_not_overlap(&self) -> bool {
         let mut times: Vec<_> = self.work().map(|kernel| (kernel.start, kernel.end)).collect();
         times.sort_unstable();
@@ -176,12 +177,12 @@ impl Recorded {
     }
 }
 
-/// Cycles as they are finished.
+/// Collects cycles when they are complete.
 #[derive(Clone, Default)]
 pub struct Cycles(Arc<Mutex<Vec<Recorded>>>);
 
 impl Cycles {
-    /// `profiler`, whose cycles come here.
+    /// Returns `profiler`, with its cycles collected here.
     pub fn of(&self, profiler: TensorProfiler) -> TensorProfiler {
         let cycles = self.0.clone();
         profiler.on_trace_ready(move |cycle| {
@@ -195,25 +196,25 @@ impl Cycles {
     }
 }
 
-/// The software or hardware GPU, known to the hook.
+/// Returns the software or hardware GPU after registering it with the hook.
 pub fn device() -> Device {
     let device = Device::wgpu(burn::tensor::DeviceKind::DefaultDevice);
     assert!(mlprof_burn::ops::install(&device), "{device:?} is a device of CubeCL");
     device
 }
 
-/// One recording at a time: observers are the whole process's.
+/// Serialises recordings, because observers are process-wide.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Records all that `work` does.
+/// Records all work of `work`.
 pub fn record(timing: DeviceTiming, work: impl FnOnce()) -> Recorded {
     record_with(|profiler| profiler.device_timing(timing), work)
 }
 
-/// Records all that `work` does with a profiler that was changed by `change`.
+/// Records all work of `work` with a profiler modified by `change`.
 pub fn record_with(
     change: impl FnOnce(TensorProfiler) -> TensorProfiler,
     work: impl FnOnce(),
@@ -234,8 +235,8 @@ pub fn record_with(
     recorded
 }
 
-/// Every kernel was launched for an op or a block, is a trial, or reads a tensor back for the thread
-/// that asked for it.
+/// Asserts that every kernel belongs to an op or block, is an autotuning trial, or reads a tensor
+/// for the requesting thread.
 pub fn assert_all_kernels_have_owners(recorded: &Recorded) {
     for kernel in &recorded.kernels {
         if kernel.activity == DeviceActivity::Tuning {

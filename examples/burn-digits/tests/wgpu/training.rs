@@ -1,4 +1,5 @@
-//! A training through burn-train: every op belongs to the step and the action that called it.
+//! Tests a training with burn-train: every op is attributed to the step and the action that called
+//! it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,16 +26,16 @@ use mlprof_core::{IntoProfiler, Profiler, TensorProfiler, names};
 use crate::recorded::{Cycles, Place, Recorded, alone, assert_all_kernels_have_owners, device};
 
 pub const STEPS: usize = 5;
-/// The first step that is recorded, counted from 0.
+/// The first recorded step, counted from 0.
 const FIRST: u64 = 2;
 const RECORDED: u64 = STEPS as u64 - FIRST;
 const BATCH: usize = 8;
 
-/// Counts the ops that one thread calls, without the profiler.
+/// Counts the ops that one thread calls, independently of the profiler.
 #[derive(Default)]
 pub struct Count {
     ops: AtomicUsize,
-    /// How many there were when each batch was made.
+    /// Number of ops when each batch was created.
     at_batches: Mutex<Vec<usize>>,
     stream: Mutex<Option<StreamId>>,
 }
@@ -52,7 +53,7 @@ impl FusionObserver for Count {
     fn block_ran(&self) {}
 }
 
-/// Looks at the count between two steps, when all that was called has arrived.
+/// A batcher that records the count between two steps, after all called ops were registered.
 #[derive(Clone)]
 struct CountingBatcher(Arc<Count>);
 
@@ -70,7 +71,7 @@ fn loader(digits: &[Digit], count: &Arc<Count>) -> Arc<dyn DataLoader<Batch>> {
     DataLoaderBuilder::new(batcher).batch_size(BATCH).build(InMemDataset::new(digits.to_vec()))
 }
 
-/// Every weight, to the bit.
+/// The bits of every weight.
 #[derive(Default)]
 struct Weights(Vec<u32>);
 
@@ -81,7 +82,7 @@ impl ModuleVisitor for Weights {
     }
 }
 
-/// Some steps and a validation, always the same.
+/// Runs several training steps and a validation, identical in each call, and returns the weights.
 pub fn train(profiler: impl IntoProfiler, count: &Arc<Count>) -> Vec<u32> {
     let device = device().autodiff();
     device.seed(7);
@@ -103,7 +104,8 @@ pub fn train(profiler: impl IntoProfiler, count: &Arc<Count>) -> Vec<u32> {
     weights.0
 }
 
-/// The weights, and what was recorded of the last steps, with another profiler beside.
+/// Trains with a recording profiler and another profiler. Returns the weights and the recording of
+/// the last steps.
 pub fn record_training(
     count: &Arc<Count>,
     beside: Option<Arc<dyn Profiler>>,
@@ -119,7 +121,7 @@ pub fn record_training(
     (weights, cycles.remove(0))
 }
 
-/// The loop's thread: the one that trains batches.
+/// Returns the thread of the loop, which trains the batches.
 fn loop_thread(recorded: &Recorded) -> u64 {
     let places = recorded.ops().filter_map(|op| op.place.as_ref());
     let mut in_batches = places.filter(|place| place.is_in(names::RUN_TRAINING_BATCH));
@@ -158,7 +160,7 @@ fn the_ops_attributed_to_a_step_are_those_that_were_called_in_it() {
     assert_phases(&recorded);
 }
 
-/// Ops are told apart by what was open when they were called.
+/// Asserts that ops are attributed to the actions that were open at their calls.
 fn assert_phases(recorded: &Recorded) {
     let thread = loop_thread(recorded);
     let is_loops = |place: &&Place| place.thread == thread;

@@ -1,11 +1,12 @@
-//! Trains on handwritten digits and does what costs time for nothing, as it is asked to: a program to
-//! see findings with.
+//! Trains on handwritten digits with optional performance faults, which mlprof's findings should
+//! detect.
 //!
 //! `cargo run --release -p candle-digits --bin candle-faults -- --profiler simple --faults
 //! loader,validation,logger --slow-disk 20`
 //!
-//! Leave one fault out, and compare how long it takes then with what the finding had promised. Most of what
-//! the faults take they wait for a slow disk: that takes as long whatever else the machine does.
+//! Run it again without one fault, and compare the time saved with the finding's prediction. Most
+//! of a fault's time is waiting for a simulated slow disk, so it does not depend on the machine's
+//! load.
 
 use std::error::Error;
 use std::fs::File;
@@ -94,10 +95,10 @@ fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<d
     digits::test_accuracy(&Trainer::new().test(&mut learner, &in_order(test))?)
 }
 
-/// Variables of more elements are not logged.
+/// Maximum number of elements of logged variables.
 const LARGEST_LOGGED: usize = 1024;
 
-/// Writes the small variables as text, and a new file every time.
+/// Writes the small variables as text, to a new file each time.
 struct WeightLogger {
     vars: VarMap,
     folder: tempfile::TempDir,
@@ -113,7 +114,8 @@ impl WeightLogger {
 
 impl Callback for WeightLogger {
     fn on_train_batch_end(&mut self, _trainer: &mut TrainerState) -> HookResult<()> {
-        // Where an older file is written over, some file systems wait for the real disk, which is no part of this.
+        // Each file has a new name. When an existing file is overwritten, some file systems wait
+        // for the real disk, which must not be measured here.
         let path = self.folder.path().join(format!("weights-{}.txt", self.written));
         self.written += 1;
         let mut file = BufWriter::new(File::create(path)?);

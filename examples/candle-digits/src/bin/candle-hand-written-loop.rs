@@ -1,4 +1,5 @@
-//! A training loop of one's own: guards, `profile_iterable` and wrapped layers, no trainer.
+//! A hand-written training loop with guards, `profile_iterable` and wrapped layers, but without a
+//! trainer.
 //!
 //! `cargo run --release -p candle-digits --bin candle-hand-written-loop`
 
@@ -17,7 +18,8 @@ const BATCH_SIZE: usize = 64;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let profiler: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
-    // For the layers and the optimizer; the loop below holds the profiler itself.
+    // The layers and the optimizer need an active profiler. The loop below uses the profiler
+    // directly.
     let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::from_environment())?;
 
     let device = Device::Cpu;
@@ -39,18 +41,18 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let _forward = profiler.profile("forward");
                 net.loss(&batch)?
             };
-            // Two rows: backward and Optimizer.step.
+            // This call produces two rows: backward and Optimizer.step.
             optimizer.backward_step(&loss)?;
         }
         let loss = validate(&*profiler, &net, Batches::in_order(valid.clone(), BATCH_SIZE))?;
         eprintln!("epoch {epoch}: validation loss {loss:.4}");
     }
 
-    drop(session); // prints the report, as an error above would have done
+    drop(session); // prints the report; an early return with an error also does
     Ok(())
 }
 
-/// The mean loss.
+/// Returns the mean loss.
 fn validate(
     profiler: &dyn Profiler,
     net: &DigitNet,

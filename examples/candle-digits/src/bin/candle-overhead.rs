@@ -1,4 +1,5 @@
-//! What profiling costs a training step with candle; [`digits::overhead`] says how it is measured.
+//! Measures the cost of profiling per training step with candle, as described in
+//! [`digits::overhead`].
 //!
 //! `cargo run --release -p candle-digits --bin candle-overhead`
 

@@ -1,5 +1,5 @@
-//! How many operations candle itself remembers of a forward pass: a count of its own, beside the ops
-//! that `mlprof run --ops candle` sees.
+//! Counts the nodes of candle's own computation graph for a forward pass, for comparison with the
+//! ops that `mlprof run --ops candle` records.
 //!
 //! `cargo run --release -p candle-digits --bin candle-tracked-nodes`
 
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let net = DigitNet::new(&seeded_var_builder(&vars, SEED, DType::F32, &Device::Cpu))?;
     let Splits { train, .. } = splits(SEED)?;
     let batch = Batch::new(&train[..BATCH_SIZE])?;
-    // A variable, too, so that candle remembers everything that is done with it.
+    // The input is a variable too, so that candle records every operation on it.
     let batch = Batch { images: Var::from_tensor(&batch.images)?.into_inner(), ..batch };
     let loss = {
         let _scope = profile!("counted_forward");
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let _scope = profile!("counted_backward");
         loss.backward()?;
     }
-    // A layer that is one op of somebody else's to candle, of which it remembers nothing.
+    // This layer is a custom op in candle, for which candle records no graph.
     let rows = Tensor::ones((BATCH_SIZE, 64), DType::F32, &Device::Cpu)?;
     let norm = RmsNorm::new(Tensor::ones(64, DType::F32, &Device::Cpu)?, 1e-5);
     let _scope = profile!("rms_norm_layer");

@@ -1,4 +1,4 @@
-//! Trains a small transformer to write, character by character, under a profiler.
+//! Trains a small transformer to write text, character by character, under a profiler.
 //!
 //! `cargo run --release -p candle-text -- --profiler simple`
 
@@ -19,7 +19,7 @@ use mlprof_train::{FitOutcome, Result, StopReason};
 const PROGRAM: &str = "char-transformer";
 const CONTEXT: usize = 32;
 const BATCH_SIZE: usize = 16;
-/// What it goes on from.
+/// The beginning of the generated text.
 const PROMPT: &str = "In the morning the ";
 
 /// Trains a small transformer to write a tale, lets it write, and tells where the time went.
@@ -84,11 +84,11 @@ fn learn_and_write(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()
         reports.extend(reports_of(profiler));
         Ok((outcome, written))
     });
-    // Also after an error: what was measured until then is not lost.
+    // Reports are also written after an error, so that the measurements so far are not lost.
     options.profiler.write_reports(&reports)?;
     let (outcome, written) = written?;
     let metric = |name| outcome.metrics.get(name).copied().unwrap_or(f64::NAN);
-    // Not `println!`, which panics when the reader has gone: `… | head`.
+    // `println!` is avoided, because it panics if the reader has exited, as in `… | head`.
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{} characters, {} weights", text.len(), learner.weights());
     let _ = writeln!(out, "\n{PROMPT}{written}\n");
@@ -121,7 +121,8 @@ fn learn(
     }
 }
 
-/// A stage of one's own: what the trainer does for a fit can be had without it.
+/// Generates text in a custom stage, which measures like the trainer's stages but without a
+/// trainer.
 fn write(
     options: &Options,
     profiler: &Arc<dyn Profiler>,

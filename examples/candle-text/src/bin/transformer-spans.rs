@@ -1,8 +1,11 @@
-//! Looks into a model of candle-transformers through the `tracing` spans of its layers.
+//! Profiles a model of candle-transformers through the `tracing` spans of its layers.
 //!
-//! `cargo run --release -p candle-text --features spans --bin transformer-spans -- --profiler simple`
-//! shows a row per name of a span, `--profiler advanced` how each action's time is divided over them, and
-//! `--modules --profiler tensor` the layers that they are of as a tree.
+//! Usage: `cargo run --release -p candle-text --features spans --bin transformer-spans --
+//! --profiler simple`
+//!
+//! - `--profiler simple` shows a row per span name.
+//! - `--profiler advanced` shows how the time of each action is divided over the spans.
+//! - `--modules --profiler tensor` shows the spans' layers as a tree.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,7 +22,7 @@ use mlprof_train::Result;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::prelude::*;
 
-/// What candle-transformers calls the span around a whole BERT, as an action and as a module.
+/// Name of the span around a whole BERT in candle-transformers, as an action and as a module.
 const SPAN_OF_THE_MODEL: [&str; 2] = ["model", "[module]Span: model"];
 
 /// Runs a small BERT with random weights and tells where the time went.
@@ -64,7 +67,7 @@ fn embed(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()> {
         bert(options.seed)?
     };
     {
-        // There is no training here, and no trainer: a stage of one's own.
+        // This program has no training and no trainer, so it begins a custom stage.
         let run = RunContext::from_environment();
         let _session = Session::begin(profiler.clone(), Stage::Predict, &run)?;
         embed_all(options, &model, profiler)?;
@@ -79,7 +82,7 @@ fn embed(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()> {
     Ok(options.profiler.write_reports(&reports)?)
 }
 
-/// Makes every span of the program an action of the active profiler, or a module.
+/// Records every span of the program as an action of the active profiler, or as a module.
 fn listen_to_spans(as_modules: bool) {
     let layer = ProfilerLayer::new();
     let layer = if as_modules { layer.as_modules() } else { layer.as_actions() };
@@ -119,7 +122,7 @@ fn embed_batch(tokens: &Tensor, model: &BertModel, profiler: &Arc<dyn Profiler>)
     Ok(hidden.mean(1)?)
 }
 
-/// Some numbers in place of a text's tokens.
+/// Returns synthetic tokens.
 fn token_batch(options: &Options, batch: usize) -> Result<Tensor> {
     let shape = (options.batch_size, options.tokens as usize);
     let tokens: Vec<u32> =
@@ -127,7 +130,7 @@ fn token_batch(options: &Options, batch: usize) -> Result<Tensor> {
     Ok(Tensor::from_vec(tokens, shape, &Device::Cpu)?)
 }
 
-/// Nothing below `forward`, which is where the model works.
+/// Returns `true` if the report has no row for the model's span.
 fn has_no_span(report: &Report) -> bool {
     match report {
         Report::Simple(report) => {

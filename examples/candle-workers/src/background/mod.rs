@@ -1,4 +1,4 @@
-//! Batches that are prepared ahead, by threads.
+//! Preparation of batches ahead of time by worker threads.
 
 use std::any::Any;
 use std::io;
@@ -9,36 +9,37 @@ use std::thread::JoinHandle;
 use mlprof_core::{bound, profile};
 use mlprof_train::{BoxError, DataLoader, EpochContext, Result};
 
-/// Batches that any thread can prepare, in any order.
+/// A source of batches that any thread can prepare, in any order.
 pub trait BatchSource: Send + Sync + 'static {
-    /// Everything that says how one batch is to be made, random seeds included: what comes out
-    /// must not depend on which thread makes it, or when.
+    /// The complete recipe of one batch, including random seeds. The result must not depend on the
+    /// preparing thread or time.
     type Job: Send + 'static;
-    /// What a job becomes.
+    /// The batch that is prepared from a job.
     type Batch: Send + 'static;
 
-    /// The batches of an epoch, in the order in which training is to see them.
+    /// Returns the jobs of an epoch in training order.
     fn jobs(&self, epoch: &EpochContext) -> Vec<Self::Job>;
 
-    /// Makes one batch.
+    /// Prepares one batch.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the epoch in the place of this batch.
+    /// Returns an error, which ends the epoch in place of this batch.
     fn prepare(&self, job: Self::Job) -> Result<Self::Batch>;
 }
 
-/// A loader whose batches are prepared by threads, ahead of the training loop.
+/// A loader whose batches are prepared by worker threads ahead of the training loop.
 ///
-/// Batches come in the order of the jobs, however many threads there are: worker `n` of `N` makes
-/// the batches `n`, `n + N`, `n + 2 N` …, and the loop takes from one worker after the other.
+/// Batches are returned in job order, regardless of the number of threads. Worker `n` of `N`
+/// prepares the batches `n`, `n + N`, `n + 2 N` and so on, and the loop takes batches from the
+/// workers in turn.
 ///
-/// Preparing a batch is measured as `prepare_batch` on its thread, and what a worker then waits
-/// until there is room for it as `wait_for_room`: workers that wait much are more than are needed.
+/// The preparation of a batch is measured as `prepare_batch` on its thread. A worker's wait for
+/// free capacity is measured as `wait_for_room`. If workers wait for a large share of the time,
+/// fewer of them are sufficient.
 ///
-/// *Threads*: `batch_worker_0`, `batch_worker_1` …, started for each epoch and joined when its
-/// iterator is dropped. *Memory*: at most `ahead + 1` batches per worker that training has not
-/// taken yet.
+/// *Threads*: `batch_worker_0`, `batch_worker_1` and so on are started for each epoch and joined
+/// when its iterator is dropped. *Memory*: at most `ahead + 1` prepared batches per worker.
 #[derive(Debug)]
 pub struct BackgroundLoader<Source> {
     source: Arc<Source>,
@@ -47,12 +48,13 @@ pub struct BackgroundLoader<Source> {
 }
 
 impl<Source: BatchSource> BackgroundLoader<Source> {
-    /// Prepares by so many threads; with 0, in the training loop itself, when a batch is asked for.
+    /// Creates a loader with `workers` threads. With 0, the training loop prepares each batch when
+    /// it requests it.
     pub fn new(source: Source, workers: usize) -> Self {
         Self { source: Arc::new(source), workers, ahead: 2 }
     }
 
-    /// Lets so many finished batches of each worker wait to be taken; 2 by default, at least 1.
+    /// Sets the maximum number of finished batches that wait per worker; 2 by default, at least 1.
     #[must_use]
     pub fn ahead(mut self, batches: usize) -> Self {
         self.ahead = batches.max(1);
@@ -85,7 +87,7 @@ fn prepare<Source: BatchSource>(source: &Source, job: Source::Job) -> Result<Sou
     source.prepare(job)
 }
 
-/// The batches of one epoch, and the threads that make them.
+/// The batches of one epoch and the threads that prepare them.
 struct WorkedAhead<Batch> {
     workers: Vec<Worker<Batch>>,
     taken: usize,
@@ -110,7 +112,7 @@ impl<Batch: Send + 'static> WorkedAhead<Batch> {
         for (index, job) in jobs.into_iter().enumerate() {
             shares[index % workers].push(job);
         }
-        // If a thread cannot be started, those before it are joined when this is dropped.
+        // If a thread cannot be started, dropping this value joins the earlier ones.
         let mut started = Self { workers: Vec::with_capacity(workers), taken: 0, total };
         for (number, jobs) in shares.into_iter().enumerate() {
             started.workers.push(Worker::start(source.clone(), jobs, number, ahead)?);
@@ -134,7 +136,7 @@ impl<Batch: Send + 'static> Worker<Batch> {
     }
 }
 
-/// Makes one batch after the other until an error, or until nobody wants them any more.
+/// Prepares batches until an error occurs or the receiver is dropped.
 fn work<Source: BatchSource>(
     source: &Source,
     jobs: Vec<Source::Job>,
@@ -159,7 +161,7 @@ impl<Batch> Iterator for WorkedAhead<Batch> {
         }
         let number = self.taken % self.workers.len();
         let batch = self.workers[number].finished.recv().unwrap_or_else(|_gone| {
-            // A worker with jobs left goes without a word only by a panic.
+            // A worker that disconnects with remaining jobs has panicked.
             Err(panic_message(self.workers.swap_remove(number)))
         });
         self.taken = if batch.is_ok() { self.taken + 1 } else { self.total };
@@ -188,12 +190,14 @@ fn text_of(panic: &(dyn Any + Send)) -> &str {
 
 impl<Batch> Drop for WorkedAhead<Batch> {
     fn drop(&mut self) {
-        // First every worker is told, by its receiver going away, and then all are waited for.
+        // All receivers are dropped first, so that all workers stop. Only then are the threads
+        // joined.
         let (receivers, threads): (Vec<_>, Vec<_>) =
             self.workers.drain(..).map(|worker| (worker.finished, worker.thread)).unzip();
         drop(receivers);
         for thread in threads {
-            // One that panicked over a batch that nobody asked for has said so on standard error.
+            // The panic of a worker over an unused batch was already printed to standard error, so
+            // the result is ignored.
             let _ = thread.join();
         }
     }

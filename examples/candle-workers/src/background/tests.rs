@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// Jobs are numbers; what becomes of them is up to the test.
+/// A source whose jobs are numbers, with a preparation function from the test.
 struct Numbers<F> {
     count: usize,
     prepare: F,
@@ -33,7 +33,7 @@ fn batches(
     loader.start((0..count).collect()).expect("threads can be started")
 }
 
-/// Fails instead of hanging.
+/// Fails after 10 seconds instead of hanging.
 fn within_10_seconds<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = channel();
     let thread = Builder::new()
@@ -53,7 +53,7 @@ fn within_10_seconds<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'stati
 #[test]
 fn order_and_number_are_the_same_for_any_number_of_workers() {
     for workers in [0, 1, 2, 3, 7, 50] {
-        // The first of three takes longest: batches get ready out of order.
+        // The first of every three jobs takes longest, so that batches finish out of order.
         let slow_third = |job: usize| {
             sleep(Duration::from_micros(if job.is_multiple_of(3) { 500 } else { 0 }));
             Ok(job * 10)
@@ -119,7 +119,7 @@ fn an_epoch_that_is_left_early_lets_its_threads_end() {
         assert_eq!(batches.next().transpose().expect("prepared"), Some(0));
         drop(batches); // returns only when all threads have ended
     });
-    // Each of three workers: two waiting, one in its hands, and one that was taken.
+    // Each of three workers has two waiting batches, one in preparation and one that was taken.
     let prepared = prepared.load(Ordering::Relaxed);
     assert!((1..=3 * 3 + 1).contains(&prepared), "{prepared} were prepared");
 }

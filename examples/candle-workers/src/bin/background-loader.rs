@@ -1,10 +1,10 @@
-//! Trains on digits that worker threads prepare while training goes on.
+//! Trains on digits that worker threads prepare during training.
 //!
 //! `cargo run --release -p candle-workers --bin background-loader -- --profiler simple --detailed`
 //!
-//! Compare `--workers 0` (each batch is prepared when it is asked for) with `--workers 2`: how much
-//! of the time went into waiting for data is a line of the report. The network that comes out is
-//! the same, to the last bit.
+//! Compare `--workers 0` (each batch is prepared when it is requested) with `--workers 2`. A line
+//! of the report shows the share of time spent waiting for data. The trained network is
+//! bit-identical.
 
 use std::error::Error;
 use std::process::ExitCode;

@@ -3,8 +3,8 @@
 //! `cargo run --release -p candle-workers --bin data-parallel -- --profiler simple --dirpath reports
 //! --filename run` writes `reports/fit-run-0.txt` and `reports/fit-run-1.txt`.
 //!
-//! The program starts itself once per process. Below `torchrun`, `mpirun` or `srun` it is one of
-//! the processes that they start; `MASTER_ADDR` and `MASTER_PORT` must then say where to meet.
+//! The program starts itself once per process. Under `torchrun`, `mpirun` or `srun`, it is one of
+//! the launched processes. `MASTER_ADDR` and `MASTER_PORT` must then contain the address of rank 0.
 
 use std::process::ExitCode;
 

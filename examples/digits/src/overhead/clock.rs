@@ -1,4 +1,4 @@
-//! What steps are timed with.
+//! Clocks for timing steps.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// The time since some moment, the same one for the whole process.
+    /// Returns the time since a fixed moment of the process.
     pub fn now(self) -> Duration {
         match self {
             Self::Wall => {

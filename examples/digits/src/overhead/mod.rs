@@ -1,19 +1,20 @@
-//! What profiling costs a training step, measured in one process and three ways:
+//! Measures the cost of profiling per training step in one process, in three ways:
 //!
-//! 1. **Simple's own account**: the scopes of a step, counted, times the cost of one, which Simple
-//!    finds in a tight loop when it makes its header. No noise of the machine is in it; that a
-//!    scope costs more between the operations of a model, which take its place in the caches, is
-//!    not in it either.
-//! 2. **Neighbouring steps**: within one epoch every other step is recorded. Neighbours meet the
-//!    same machine, so this sees the smallest differences. Beside it the *control*: the same with
-//!    nothing recorded, which would be 0 on a machine without noise.
-//! 3. **Whole epochs in turn**: without a profiler, under one that records nothing, under Simple.
-//!    Each step is compared with the same step of the same round.
+//! 1. **Simple's own account**: the number of scopes in a step times the cost of a scope, which
+//!    Simple measures in a tight loop for its header. The result is free of machine noise. It does
+//!    not include cache effects: between the operations of a model, a scope costs more than in a
+//!    loop.
+//! 2. **Neighbouring steps**: within one epoch, every other step is recorded. Neighbouring steps
+//!    run under the same machine conditions, so this method detects the smallest differences. The
+//!    *control* records nothing in either kind of step. It would be 0 on a machine without noise.
+//! 3. **Whole epochs in turn**: epochs without a profiler, with one that records nothing, and with
+//!    Simple alternate. Each step is compared with the same step of another epoch in the same
+//!    round.
 //!
-//! Compared are logarithms, whose median is 0 if nothing differs, however skewed the lengths of
-//! steps are. Each round (one epoch of each kind) gives one figure; the result is their median,
-//! and its interval says how far noise may have moved it. An interval wider than what is looked
-//! for means that nothing has been shown.
+//! The comparison uses logarithms, whose median is 0 without a difference, even for skewed
+//! distributions of step lengths. Each round, with one epoch of each kind, yields one value. The
+//! result is the median of these values with a confidence interval. If the interval is wider than
+//! the effect of interest, the measurement is inconclusive.
 
 mod clock;
 mod profilers;
@@ -35,8 +36,8 @@ pub use statistics::{Estimate, paired};
 use statistics::{interquartile_range, median, neighbours};
 pub use trainer::{TRAINER_STEP_BEGINS, trainer_epoch};
 
-/// Steps at the beginning of an epoch that count for nothing: allocators and caches fill. A
-/// multiple of 4, as [`neighbours`] asks for.
+/// Number of steps at the beginning of an epoch that are ignored, because allocators and caches are
+/// still cold. It is a multiple of 4, as [`neighbours`] requires.
 const WARM_UP: usize = 4;
 
 /// The command line of a program that measures.
@@ -60,21 +61,21 @@ pub struct OverheadOptions {
     pub json: Option<PathBuf>,
 }
 
-/// Runs one epoch on a new network under this profiler, and gives the length of each full step,
+/// Runs one epoch on a new network with this profiler and returns the length of each full step,
 /// from fetch to fetch.
 pub type Epoch<'a> = dyn Fn(Arc<dyn Profiler>) -> Result<Vec<Duration>, Box<dyn Error>> + 'a;
 
 /// A training loop whose steps are compared.
 pub struct Subject<'a> {
-    /// What it is called in results.
+    /// Name of the framework in the results.
     pub framework: &'a str,
     /// The action that begins a step.
     pub step_begins: &'a str,
-    /// One epoch.
+    /// Function that runs one epoch.
     pub epoch: &'a Epoch<'a>,
-    /// Whether its framework tells what ops return.
+    /// `true` if the framework reports op outputs.
     pub tells_of_ops: bool,
-    /// More ways to run an epoch under Simple, each with its name.
+    /// Additional ways to run an epoch with Simple, each with its name.
     pub besides: &'a [(&'a str, &'a Epoch<'a>)],
 }
 
@@ -88,11 +89,12 @@ impl std::fmt::Debug for Subject<'_> {
 type Run<'a> = Box<dyn Fn() -> Result<Vec<f64>, Box<dyn Error>> + 'a>;
 
 impl Subject<'_> {
-    /// Measures, prints the results, and writes them if that was asked for.
+    /// Measures, prints the results, and writes them to a file if requested.
     ///
     /// # Errors
     ///
-    /// What an epoch returned; epochs too short to compare; a file that cannot be written.
+    /// Returns an epoch's error, or an error if epochs are too short to compare or a file cannot be
+    /// written.
     pub fn compare(&self, options: &OverheadOptions) -> Result<(), Box<dyn Error>> {
         let results = self.measure(options)?;
         print!("{results}");
@@ -102,11 +104,11 @@ impl Subject<'_> {
         Ok(())
     }
 
-    /// Measures. What is measured takes turns, a round at a time.
+    /// Measures all kinds of epochs in turn, one round at a time.
     ///
     /// # Errors
     ///
-    /// What an epoch returned; epochs too short to compare.
+    /// Returns an epoch's error, or an error if epochs are too short to compare.
     pub fn measure(&self, options: &OverheadOptions) -> Result<Results, Box<dyn Error>> {
         let load_before = results::load_average();
         let scopes_per_step = self.scopes_per_step()?;
@@ -117,7 +119,7 @@ impl Subject<'_> {
             control.push(self.every_other(Arc::new(Nothing))?);
             recorded.push(self.every_other(Arc::new(SimpleProfiler::new()))?);
             let mut lengths = vec![Vec::new(); kinds.len()];
-            // Who comes first changes from round to round.
+            // The first kind changes from round to round.
             for turn in 0..kinds.len() {
                 let kind = (round + turn) % kinds.len();
                 lengths[kind] = (kinds[kind].1)()?;
@@ -147,7 +149,7 @@ impl Subject<'_> {
         })
     }
 
-    /// The kinds of whole epochs: first the one that the others are compared with.
+    /// Returns the kinds of whole epochs. The first kind is the baseline.
     fn kinds(&self, numerics: bool) -> Vec<(&str, Run<'_>)> {
         let kind = |epoch: &'_ Epoch<'_>, profiler: Arc<dyn Profiler>| full_steps(epoch, profiler);
         let simple = || Arc::new(Silent(SimpleProfiler::new()));
@@ -178,21 +180,21 @@ impl Subject<'_> {
         kinds
     }
 
-    /// Counted in an epoch of its own, which also warms up.
+    /// Returns the scopes per step, counted in a separate epoch that also warms up.
     fn scopes_per_step(&self) -> Result<f64, Box<dyn Error>> {
         let counting = Arc::new(Counting::new(self.step_begins));
         full_steps(self.epoch, counting.clone())?;
         Ok(counting.per_step())
     }
 
-    /// The share that `profiler` adds to a step.
+    /// Returns the relative cost that `profiler` adds to a step.
     fn every_other(&self, profiler: Arc<dyn Profiler>) -> Result<f64, Box<dyn Error>> {
         let profiler = Arc::new(EveryOther::new(self.step_begins, profiler));
         Ok(neighbours(&full_steps(self.epoch, profiler)?))
     }
 }
 
-/// The steps of an epoch after the warm-up, in µs.
+/// Returns the step lengths of an epoch after the warm-up, in µs.
 fn full_steps(epoch: &Epoch<'_>, profiler: Arc<dyn Profiler>) -> Result<Vec<f64>, Box<dyn Error>> {
     let steps = epoch(profiler)?;
     if steps.len() < WARM_UP + 2 {

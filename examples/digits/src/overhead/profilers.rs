@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use mlprof_core::{Action, Inner, Interest, NeverStarted, Profiler};
 
-/// Wants all actions and records none: what remains is the cost of the hooks.
+/// A profiler that requests all actions and records none. The remaining cost is that of the hooks.
 pub(super) struct Nothing;
 
 impl Profiler for Nothing {
@@ -38,7 +38,8 @@ impl<P: Profiler> Profiler for Silent<P> {
 pub(super) struct Counting {
     step_begins: Action,
     scopes: AtomicU64,
-    /// How many steps have begun, and the scopes that had begun before the first and the last.
+    /// Number of steps that have begun, and number of scopes before the first and before the last
+    /// step.
     steps: AtomicU64,
     before_first: AtomicU64,
     before_last: AtomicU64,
@@ -50,7 +51,8 @@ impl Counting {
         Self { step_begins: Action::new(step_begins), scopes, steps, before_first, before_last }
     }
 
-    /// The mean over all steps but the last, whose end cannot be told from the epoch's.
+    /// Returns the mean over all steps except the last one, whose end cannot be distinguished from
+    /// the epoch's end.
     pub(super) fn per_step(&self) -> f64 {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed) as f64;
         (get(&self.before_last) - get(&self.before_first)) / (get(&self.steps) - 1.0)
@@ -73,13 +75,14 @@ impl Profiler for Counting {
     fn describe(&self) {}
 }
 
-/// Whether a step (from 0) is recorded: of each pair one, first and second in turn, so that
-/// neither a drift nor a habit of the machine meets one kind more than the other.
+/// Returns `true` if a step, counted from 0, is recorded. In each pair of steps, one is recorded,
+/// alternately the first and the second. Drift and periodic effects of the machine then affect both
+/// kinds equally.
 pub(super) const fn is_recorded(step: u64) -> bool {
     matches!(step % 4, 0 | 3)
 }
 
-/// Another profiler for every other step, nothing for the others.
+/// Forwards every other step to another profiler and ignores the rest.
 pub(super) struct EveryOther {
     profiler: Arc<dyn Profiler>,
     step_begins: Action,
@@ -92,7 +95,7 @@ impl EveryOther {
     }
 
     fn records(&self) -> bool {
-        // Nothing before the first step.
+        // Events before the first step are ignored.
         self.begun.load(Ordering::Relaxed).checked_sub(1).is_some_and(is_recorded)
     }
 }
@@ -108,7 +111,8 @@ impl Profiler for EveryOther {
     }
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
         if self.records() {
-            // What contains the steps began when nothing was recorded.
+            // Scopes around the steps began unrecorded, so stopping them may return an error, which
+            // is ignored.
             let _ = self.profiler.stop(action);
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What was found, for people and for programs.
+//! Results of a measurement, as text and as JSON.
 
 use std::fmt;
 use std::io;
@@ -8,50 +8,50 @@ use serde_json::{Map, Value, json};
 
 use super::{Clock, Estimate};
 
-/// What Simple may cost a step.
+/// Maximum relative cost of Simple per step.
 const BUDGET: f64 = 0.001;
 
-/// What profiling costs the steps of one training loop. Shares are those of a step without a
+/// Cost of profiling per step of one training loop. Costs are relative to a step without a
 /// profiler: 0.001 is 0.1 %.
 #[derive(Debug, Clone)]
 pub struct Results {
-    /// Whose steps.
+    /// Name of the framework.
     pub framework: String,
-    /// How they were timed.
+    /// Clock that timed the steps.
     pub clock: Clock,
-    /// How many epochs of each kind.
+    /// Number of epochs of each kind.
     pub rounds: u32,
-    /// How many steps without a profiler were timed.
+    /// Number of timed steps without a profiler.
     pub steps: usize,
-    /// Their median length in µs.
+    /// Median step length in µs.
     pub step_us: f64,
-    /// Between which lengths half of them lie.
+    /// Quartiles of the step length in µs.
     pub step_quartiles_us: (f64, f64),
-    /// Scopes that begin within a step, counted.
+    /// Number of scopes that begin within a step.
     pub scopes_per_step: f64,
-    /// What Simple takes for one, in a tight loop.
+    /// Cost of a Simple scope in a tight loop, in nanoseconds.
     pub ns_per_scope: f64,
-    /// Every other step recorded by a profiler that does nothing.
+    /// Cost with every other step recorded by a profiler that does nothing.
     pub control: Estimate,
-    /// Every other step recorded by Simple.
+    /// Cost with every other step recorded by Simple.
     pub neighbours: Estimate,
-    /// Whole epochs of each kind.
+    /// Cost for whole epochs of each kind.
     pub epochs: Vec<(String, Estimate)>,
-    /// Processes that wanted to run in the last minute, before and after; Linux only.
+    /// Load average of the last minute before and after the measurement; Linux only.
     pub load_average: Option<(f64, f64)>,
 }
 
 impl Results {
-    /// The share by Simple's own account.
+    /// Returns the relative cost by Simple's own account.
     pub fn account(&self) -> f64 {
         self.scopes_per_step * self.ns_per_scope / (self.step_us * 1e3)
     }
 
-    /// Writes all of it as one flat object.
+    /// Writes the results as one flat JSON object.
     ///
     /// # Errors
     ///
-    /// What the operating system says.
+    /// Returns the operating system's error.
     pub fn write_json(&self, file: &Path) -> io::Result<()> {
         let text = serde_json::to_string_pretty(&self.to_json())?;
         std::fs::write(file, text + "\n")
@@ -131,7 +131,7 @@ fn row(formatter: &mut fmt::Formatter<'_>, name: &str, estimate: &Estimate) -> f
     writeln!(formatter)
 }
 
-/// Of the last minute.
+/// Returns the load average of the last minute.
 pub(super) fn load_average() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }

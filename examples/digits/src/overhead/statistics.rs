@@ -1,23 +1,23 @@
-//! Medians of pairs, and how sure they are.
+//! Medians of paired measurements with confidence intervals.
 
 use super::WARM_UP;
 use super::profilers::is_recorded;
 
-/// What chance an interval leaves to each side.
+/// Probability outside the interval on each side.
 const TAIL: f64 = 0.025;
 
-/// A share (0.01 is 1 %) found in several rounds.
+/// A relative cost (0.01 is 1 %) estimated from several rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The median over rounds.
+    /// Median over the rounds.
     pub median: f64,
-    /// Where the median of endless rounds lies with a probability of 95 % or more, whatever the
-    /// distribution is; `None` for fewer than 6 rounds, which cannot say.
+    /// Confidence interval of the median with a probability of at least 95 %, for any distribution.
+    /// `None` for fewer than 6 rounds, which are not sufficient.
     pub interval: Option<(f64, f64)>,
 }
 
 impl Estimate {
-    /// Of a figure per round.
+    /// Computes the estimate from one value per round.
     pub fn of(rounds: &[f64]) -> Self {
         let sorted = sorted(rounds);
         let interval =
@@ -26,14 +26,14 @@ impl Estimate {
     }
 }
 
-/// The middle value, or the mean of the two in the middle; not a number if there is none.
+/// Returns the median, or NaN without values.
 pub(super) fn median(values: &[f64]) -> f64 {
     let sorted = sorted(values);
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
     (sorted[last / 2] + sorted[last.div_ceil(2)]) / 2.0
 }
 
-/// Between which values the middle half lies.
+/// Returns the lower and upper quartile.
 pub(super) fn interquartile_range(values: &[f64]) -> (f64, f64) {
     let sorted = sorted(values);
     let at = |share: f64| {
@@ -43,7 +43,8 @@ pub(super) fn interquartile_range(values: &[f64]) -> (f64, f64) {
     (at(0.25), at(0.75))
 }
 
-/// How much longer recorded steps are than their neighbours. `steps` follow on the warm-up.
+/// Returns how much longer recorded steps are than their neighbours. `steps` begin after the
+/// warm-up.
 pub(super) fn neighbours(steps: &[f64]) -> f64 {
     let ratios = steps.chunks_exact(2).enumerate().map(|(index, pair)| {
         let first_is_recorded = is_recorded((WARM_UP + 2 * index) as u64);
@@ -53,7 +54,7 @@ pub(super) fn neighbours(steps: &[f64]) -> f64 {
     median(&ratios.collect::<Vec<_>>()).exp_m1()
 }
 
-/// How much longer the steps of one epoch are than the same steps of another.
+/// Returns how much longer the steps of one epoch are than the same steps of another.
 pub fn paired(with: &[f64], without: &[f64]) -> f64 {
     let ratios = with.iter().zip(without).map(|(with, without)| (with / without).ln());
     median(&ratios.collect::<Vec<_>>()).exp_m1()
@@ -65,10 +66,10 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// How many values from either end of `count` sorted ones the interval begins. How many of them
-/// are below the true median is a matter of tossing coins.
+/// Returns the rank, from either end of `count` sorted values, at which the interval begins. The
+/// number of values below the true median has a binomial distribution.
 fn interval_rank(count: usize) -> Option<usize> {
-    // Logarithms: half to the power of 2000 is no number any more.
+    // The computation uses logarithms, because 0.5 to the power of 2000 underflows.
     let mut logarithm = count as f64 * 0.5f64.ln();
     let (mut below, mut rank) = (logarithm.exp(), None);
     let mut heads = 0;
@@ -98,12 +99,13 @@ mod tests {
 
     #[test]
     fn interval_ranks_are_those_of_the_tables_for_the_sign_test() {
-        // Ranks from 1 in tables for 95 %: 6 → 1, 10 → 2, 20 → 6, 25 → 8, 50 → 18, 100 → 40.
+        // Published 95 % tables count ranks from 1: 6 → 1, 10 → 2, 20 → 6, 25 → 8, 50 → 18, 100
+        // → 40.
         let ranks = [1, 5, 6, 10, 20, 25, 50, 100].map(interval_rank);
         let expected = [None, None, Some(0), Some(1), Some(5), Some(7), Some(17), Some(39)];
         assert_eq!(ranks, expected);
         let many = interval_rank(5000).expect("enough");
-        // As the normal distribution has it: 2500 - 0.98 · √5000.
+        // The normal approximation gives 2500 - 0.98 · √5000.
         assert!((2429..2432).contains(&many), "{many}");
     }
 
@@ -114,13 +116,13 @@ mod tests {
         assert_eq!(Estimate::of(&[1.0, 2.0]), Estimate { median: 1.5, interval: None });
     }
 
-    /// Steps that are long now and then, as on a busy machine.
+    /// Returns step lengths with occasional outliers, as on a loaded machine.
     fn noisy_steps(random: &mut SplitMix, count: usize) -> Vec<f64> {
         let mut uniform = || (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         (0..count).map(|_| 100.0 - 10.0 * (1.0 - uniform()).ln()).collect()
     }
 
-    /// Adds to the steps that are recorded.
+    /// Multiplies the recorded steps by `factor`.
     fn record(steps: &mut [f64], factor: f64) {
         for (index, step) in steps.iter_mut().enumerate() {
             if is_recorded((WARM_UP + index) as u64) {
@@ -134,7 +136,7 @@ mod tests {
         let mut steps = vec![100.0; 9];
         record(&mut steps, 1.02);
         assert!((neighbours(&steps) - 0.02).abs() < 1e-12);
-        // A machine that becomes slower all the time.
+        // The machine becomes steadily slower.
         let mut steps: Vec<f64> = (0..40).map(|step| 100.0 + f64::from(step)).collect();
         record(&mut steps, 1.05);
         assert!((neighbours(&steps) - 0.05).abs() < 2e-3, "{}", neighbours(&steps));
@@ -155,7 +157,7 @@ mod tests {
             let (low, high) = Estimate::of(&rounds).interval.expect("enough rounds");
             covered += u32::from((low..=high).contains(&0.01));
         }
-        // 95.7 % of 200 are 191; three standard deviations around that.
+        // 95.7 % of 200 is 191. The limits are three standard deviations away.
         assert!((182..=200).contains(&covered), "{covered} of {runs} intervals hold the truth");
     }
 

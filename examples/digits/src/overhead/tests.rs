@@ -1,4 +1,4 @@
-//! The whole harness, on a loop that does nothing.
+//! Tests of the whole harness on an empty loop.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use super::*;
 
 const FETCH: &str = "fetch";
 
-/// An epoch of `steps` steps of 3 scopes each.
+/// Runs an epoch of `steps` steps with 3 scopes each.
 fn toy_epoch(profiler: &dyn Profiler, steps: usize) {
     let _epoch = profiler.profile("epoch");
     for _ in 0..steps {
@@ -19,7 +19,7 @@ fn toy_epoch(profiler: &dyn Profiler, steps: usize) {
     }
 }
 
-/// Counts what reaches it.
+/// Counts the events that it receives.
 #[derive(Default)]
 struct Heard(AtomicUsize);
 
@@ -44,7 +44,7 @@ fn scopes_of_steps_are_counted_and_no_others() {
 fn every_other_step_is_recorded_as_a_whole() {
     let heard = Arc::new(Heard::default());
     toy_epoch(&EveryOther::new(FETCH, heard.clone()), 6);
-    // Steps 0, 3 and 4 of 6.
+    // The recorded steps are 0, 3 and 4 of 6.
     assert_eq!(heard.0.load(Ordering::Relaxed), 9 + 9000);
 }
 
@@ -80,7 +80,7 @@ fn what_a_profiler_adds_to_recorded_steps_is_found() {
     assert!((results.neighbours.median - 0.01).abs() < 1e-9);
     let names: Vec<_> = results.epochs.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["hooks only", "simple"]);
-    // All epochs took the same.
+    // All epochs have the same length.
     assert!(results.epochs.iter().all(|(_, estimate)| estimate.median == 0.0));
     assert!(results.ns_per_scope > 0.0);
 }

@@ -1,4 +1,4 @@
-//! Epochs of this project's own trainer.
+//! Epochs with mlprof's trainer.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -10,15 +10,15 @@ use mlprof_train::{DataLoader, EpochContext, Result as HookResult, TrainModule, 
 
 use super::Clock;
 
-/// The action that begins a step of the trainer: waiting for a batch.
+/// The action that begins a step of the trainer, in which it waits for a batch.
 pub const TRAINER_STEP_BEGINS: &str = "[_TrainingEpochLoop].train_dataloader_next";
 
-/// Trains for one epoch as plainly as the trainer does it, without callbacks and progress bar,
-/// and gives the length of every step but the last, from fetch to fetch.
+/// Trains for one epoch with a minimal trainer, without callbacks and progress bar. Returns the
+/// length of every step except the last one, from fetch to fetch.
 ///
 /// # Errors
 ///
-/// What the module or the loader returned.
+/// Returns the error of the module or the loader.
 pub fn trainer_epoch<M: TrainModule>(
     module: &mut M,
     data: &dyn DataLoader<M::Batch>,
@@ -32,8 +32,8 @@ pub fn trainer_epoch<M: TrainModule>(
     Ok(times.windows(2).map(|pair| pair[1] - pair[0]).collect())
 }
 
-/// Notes the time whenever a batch is asked for. Unlike a callback it has no hooks, which would
-/// be measured, too.
+/// Records the time of every batch request. Unlike a callback, it has no hooks, which would be
+/// measured as well.
 struct Clocked<'data, Batch> {
     data: &'data dyn DataLoader<Batch>,
     clock: Clock,
@@ -64,7 +64,7 @@ impl<Batch> Iterator for ClockedBatches<'_, Batch> {
         self.batches.next()
     }
 
-    // The trainer asks once more for a batch if it does not know how many there are.
+    // Without a known length, the trainer would request one more batch.
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.batches.size_hint()
     }

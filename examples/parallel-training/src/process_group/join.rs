@@ -1,4 +1,4 @@
-//! How the ranks of a run find each other.
+//! Connects the ranks of a run.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -9,30 +9,31 @@ use mlprof_core::RunContext;
 use super::wire::{Kind, Link};
 use super::{GroupError, Result, link};
 
-/// How often to look whether someone has come.
+/// Polling interval for new connections.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Whoever connects says who it is at once.
+/// Maximum time for a connected process to identify itself.
 const TO_SAY_HELLO: Duration = Duration::from_secs(2);
 
-/// Where rank 0 waits for the others, and how long ranks wait for each other.
+/// The meeting point of the ranks, and the maximum time that ranks wait for each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meeting {
-    /// The address of rank 0.
+    /// Address of rank 0.
     pub address: String,
-    /// Its port.
+    /// Port of rank 0.
     pub port: u16,
-    /// How long to wait, for all to come and then for each answer.
+    /// Maximum time to wait for all ranks, and then for each response.
     pub patience: Duration,
 }
 
 impl Meeting {
-    /// From `MASTER_ADDR` and `MASTER_PORT`, which launchers set or their users.
+    /// Reads the meeting point from `MASTER_ADDR` and `MASTER_PORT`, which launchers or users set.
     ///
-    /// Below torchrun one port further: its own store answers at `MASTER_PORT`.
+    /// Under torchrun, the next port is used, because torchrun's own store listens at
+    /// `MASTER_PORT`.
     ///
     /// # Errors
     ///
-    /// One of them is missing, or no port.
+    /// Returns an error if one of the variables is missing or if the port is invalid.
     pub fn from_environment(patience: Duration) -> Result<Self> {
         Self::from_variables(|name| std::env::var(name).ok(), patience)
     }
@@ -69,7 +70,7 @@ impl Meeting {
     }
 }
 
-/// The connections of this rank: to all others, or to rank 0.
+/// Returns the connections of this rank: to all others for rank 0, otherwise to rank 0.
 pub(super) fn links(run: &RunContext, meeting: &Meeting) -> Result<Vec<Link>> {
     match (run.world_size, run.rank) {
         (0 | 1, _) => Ok(Vec::new()),
@@ -97,7 +98,7 @@ pub(super) fn gather(
     while links.iter().any(Option::is_none) {
         match listener.accept() {
             Ok((stream, _)) => {
-                // Whoever says nothing sensible is not of this run.
+                // A connection without a valid greeting does not belong to this run.
                 let Some((link, rank)) = welcome(stream, world_size, patience)? else { continue };
                 let place = &mut links[rank as usize - 1];
                 if place.replace(link).is_some() {
@@ -124,7 +125,7 @@ fn missing(links: &[Option<Link>], patience: Duration) -> String {
     format!("rank {} did not come within {patience:?}", ranks.join(", "))
 }
 
-/// Learns who has come. `None` for a stranger.
+/// Reads the greeting of a connection. Returns `None` for an unrelated process.
 fn welcome(stream: TcpStream, world_size: u32, patience: Duration) -> Result<Option<(Link, u32)>> {
     let Ok(mut link) = link(stream, u32::MAX, TO_SAY_HELLO.min(patience)) else { return Ok(None) };
     let Ok([rank, theirs]) = link.receive_words(Kind::Hello) else { return Ok(None) };
@@ -143,7 +144,7 @@ fn welcome(stream: TcpStream, world_size: u32, patience: Duration) -> Result<Opt
     Ok(Some((link, known)))
 }
 
-/// Tries until rank 0 is there.
+/// Retries until rank 0 accepts the connection.
 fn connect(run: &RunContext, meeting: &Meeting) -> Result<Link> {
     let Meeting { address, port, patience } = meeting;
     let deadline = Instant::now() + *patience;

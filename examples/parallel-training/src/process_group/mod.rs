@@ -1,8 +1,8 @@
-//! Processes that train together, connected by TCP: rank 0 in the middle, all others to it.
+//! Processes that train together, connected by TCP in a star with rank 0 at the centre.
 //!
-//! As simple as it can be and still real: to average, rank 0 gathers the numbers of all, adds them
-//! up in the order of ranks and sends the means back, so that all ranks have the same, to the last
-//! bit. What rank 0 carries grows with the number of ranks; many would form a ring instead.
+//! This is a minimal working implementation. To average, rank 0 gathers the numbers of all ranks,
+//! adds them in rank order and sends the means back. All ranks therefore have bit-identical
+//! results. The traffic of rank 0 grows with the number of ranks; larger runs would use a ring.
 
 mod join;
 mod wire;
@@ -15,56 +15,57 @@ use mlprof_core::{RunContext, profile};
 pub use self::join::Meeting;
 use self::wire::{Kind, Link};
 
-/// Why ranks cannot go on together.
+/// An error of a group of ranks.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// Where to meet was not said, or makes no sense.
+    /// The meeting point is missing or invalid.
     #[error("{0}")]
     Setting(String),
-    /// The ranks did not all come together.
+    /// Some ranks did not connect.
     #[error("the ranks did not come together: {0}")]
     Join(String),
-    /// A rank ended, or does not answer any more.
+    /// A rank exited or no longer responds.
     #[error("rank {rank} is lost: {why}")]
     Lost {
-        /// Which.
+        /// The lost rank.
         rank: u32,
-        /// What the connection says.
+        /// Error of the connection.
         why: String,
     },
-    /// A rank is somewhere else in the program than this one.
+    /// A rank is at a different operation than this one.
     #[error("rank {rank} has come to {theirs}, this rank to {ours}: they must run the same steps")]
     OutOfStep {
-        /// Which.
+        /// The other rank.
         rank: u32,
-        /// What it does.
+        /// Operation of the other rank.
         theirs: String,
-        /// What this rank does.
+        /// Operation of this rank.
         ours: String,
     },
     /// A result differs between ranks.
     #[error("rank {rank} has {theirs:016x} where rank 0 has {ours:016x}")]
     Different {
-        /// Which.
+        /// The differing rank.
         rank: u32,
-        /// Its value.
+        /// Value of the differing rank.
         theirs: u64,
-        /// That of rank 0.
+        /// Value of rank 0.
         ours: u64,
     },
 }
 
 mlprof_core::debug_as_display!(GroupError);
 
-/// The result of what several ranks do together.
+/// The result of a group operation.
 pub type Result<T, E = GroupError> = std::result::Result<T, E>;
 
-/// This process's connection to the others of its run. Every rank must call the same methods in
-/// the same order; one that ends is noticed by the others at their next call.
+/// This process's connection to the other ranks of its run. Every rank must call the same methods
+/// in the same order. If a rank exits, the others notice it in their next call.
 pub struct ProcessGroup {
     world_size: u32,
-    /// Of rank 0 to all others, in the order of ranks; of another to rank 0.
+    /// Connections in rank order. Rank 0 has one to every other rank, and other ranks have one to
+    /// rank 0.
     links: Vec<Link>,
     is_root: bool,
 }
@@ -76,27 +77,28 @@ impl std::fmt::Debug for ProcessGroup {
 }
 
 impl ProcessGroup {
-    /// The group of a process that has no others.
+    /// Creates the group of a single process.
     pub fn alone() -> Self {
         Self { world_size: 1, links: Vec::new(), is_root: true }
     }
 
-    /// Waits until all ranks of `run` have met.
+    /// Waits until all ranks of `run` are connected.
     ///
     /// # Errors
     ///
-    /// Not all came within the meeting's patience, or some say that they belong to another run.
+    /// Returns an error if some ranks did not connect within the meeting's patience, or if some
+    /// belong to another run.
     pub fn join(run: &RunContext, meeting: &Meeting) -> Result<Self> {
         let _scope = profile!("join_process_group");
         let links = join::links(run, meeting)?;
         Ok(Self { world_size: run.world_size, links, is_root: run.rank == 0 })
     }
 
-    /// Replaces `values` by their means over all ranks.
+    /// Replaces `values` with their means over all ranks.
     ///
     /// # Errors
     ///
-    /// A rank is lost or out of step. `values` may have changed by then.
+    /// Returns an error if a rank is lost or out of step. `values` may have changed by then.
     pub fn all_reduce_mean(&mut self, values: &mut [f32]) -> Result<()> {
         let _scope = profile!("all_reduce_mean");
         if !self.is_root {
@@ -116,11 +118,11 @@ impl ProcessGroup {
         self.links.iter_mut().try_for_each(|link| link.send(Kind::Mean, values))
     }
 
-    /// Replaces `values` by those of rank 0.
+    /// Replaces `values` with those of rank 0.
     ///
     /// # Errors
     ///
-    /// As [`all_reduce_mean`](Self::all_reduce_mean).
+    /// Returns the errors of [`all_reduce_mean`](Self::all_reduce_mean).
     pub fn broadcast(&mut self, values: &mut [f32]) -> Result<()> {
         let _scope = profile!("broadcast");
         let is_root = self.is_root;
@@ -130,11 +132,11 @@ impl ProcessGroup {
         })
     }
 
-    /// Makes sure that all ranks have come to the same result.
+    /// Checks that all ranks have the same value.
     ///
     /// # Errors
     ///
-    /// [`GroupError::Different`], on every rank; and as
+    /// Returns [`GroupError::Different`] on every rank if values differ, and the errors of
     /// [`all_reduce_mean`](Self::all_reduce_mean).
     pub fn check_equal(&mut self, value: u64) -> Result<()> {
         let mut outcome = Ok(());
@@ -162,7 +164,8 @@ impl ProcessGroup {
     }
 }
 
-/// Rank 0 cannot differ from itself: it stands for nobody.
+/// Returns an error if the values differ. Rank 0 cannot differ from itself, so it means that no
+/// rank differs.
 fn verdict(rank: u32, theirs: u64, ours: u64) -> Result<()> {
     if rank == 0 { Ok(()) } else { Err(GroupError::Different { rank, theirs, ours }) }
 }

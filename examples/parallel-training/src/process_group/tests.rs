@@ -9,7 +9,7 @@ fn rank(rank: u32, world_size: u32) -> RunContext {
     RunContext::default().with_rank(rank, world_size)
 }
 
-/// Runs `body` on so many ranks, each a thread, connected by real sockets.
+/// Runs `body` on several ranks, each in a thread, connected by real sockets.
 fn together<T: Send>(
     world_size: u32,
     patience: Duration,
@@ -88,7 +88,7 @@ fn a_rank_that_goes_away_is_named_by_rank_0_and_noticed_by_all() {
         let mut values = [1.0; 8];
         group.all_reduce_mean(&mut values).expect("all are there");
         if rank == 1 {
-            return None; // and the connection is closed
+            return None; // this closes the connection
         }
         group.all_reduce_mean(&mut values).err().map(|error| error.to_string())
     });
@@ -129,7 +129,7 @@ fn ranks_that_do_different_things_are_told_apart() {
 #[test]
 fn who_does_not_come_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    // A stranger that says something else does not count as a rank.
+    // A process that sends an invalid greeting does not count as a rank.
     let mut stranger =
         TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
     std::io::Write::write_all(&mut stranger, b"GET / HTTP/1.1\r\n\r\n").expect("written");

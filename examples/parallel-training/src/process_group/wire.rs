@@ -1,4 +1,4 @@
-//! What goes over a connection: a kind, a length, and numbers.
+//! The wire format of a connection: a kind, a length, and numbers.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{GroupError, Result};
 
-/// What a message is for. Both ends must mean the same.
+/// The purpose of a message. Both ends must expect the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Hello = 1,
@@ -26,7 +26,7 @@ impl Kind {
     }
 }
 
-/// As messages to people call it.
+/// Formats the kind for error messages.
 impl std::fmt::Display for Kind {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
@@ -38,7 +38,7 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// A kind and a length.
+/// Size of kind and length in bytes.
 const HEADER: usize = 5;
 
 /// A connection to one other rank.
@@ -46,22 +46,22 @@ pub(super) struct Link {
     stream: TcpStream,
     rank: u32,
     patience: Duration,
-    /// Kept, so that nothing is allocated per step.
+    /// Reusable buffer, so that steps do not allocate.
     bytes: Vec<u8>,
 }
 
 impl Link {
-    /// A connection to `rank`, which may let this one wait for `patience`.
+    /// Creates a connection to `rank`, with `patience` as the timeout of each message.
     pub(super) fn new(stream: TcpStream, rank: u32, patience: Duration) -> io::Result<Self> {
         stream.set_nonblocking(false)?;
-        // Small messages are answered at once rather than collected.
+        // Small messages are sent immediately instead of being collected.
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
         Ok(Self { stream, rank, patience, bytes: Vec::new() })
     }
 
-    /// Once it is known who is at the other end.
+    /// Sets the rank once the other end has identified itself.
     pub(super) fn with_rank(mut self, rank: u32, patience: Duration) -> io::Result<Self> {
         self.stream.set_read_timeout(Some(patience))?;
         (self.rank, self.patience) = (rank, patience);
@@ -106,7 +106,7 @@ impl Link {
         self.stream.write_all(&self.bytes).map_err(|error| self.lost(&error))
     }
 
-    /// Leaves a message of this kind and length in `bytes`.
+    /// Receives a message of this kind and length into `bytes`.
     fn receive_bytes(&mut self, kind: Kind, expected: usize) -> Result<()> {
         let mut header = [0; HEADER];
         self.stream.read_exact(&mut header).map_err(|error| self.lost(&error))?;

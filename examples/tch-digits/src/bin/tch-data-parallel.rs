@@ -1,7 +1,8 @@
 //! Trains one network in two processes that average their gradients, with tch.
 //!
-//! `cargo xtask run tch-digits --bin tch-data-parallel -- --profiler simple --dirpath reports --filename run
-//! --json-files` writes a report of each, and into that of rank 0 who holds the other up.
+//! `cargo xtask run tch-digits --bin tch-data-parallel -- --profiler simple --dirpath reports
+//! --filename run --json-files` writes one report per process. The report of rank 0 also shows
+//! which rank delays the others.
 
 use std::process::ExitCode;
 

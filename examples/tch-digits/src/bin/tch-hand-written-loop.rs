@@ -1,4 +1,5 @@
-//! A training loop of one's own: guards, `profile_iterable` and a profiled optimizer, no trainer.
+//! A hand-written training loop with guards, `profile_iterable` and a profiled optimizer, but
+//! without a trainer.
 //!
 //! `cargo xtask run tch-digits --bin tch-hand-written-loop`
 
@@ -15,7 +16,7 @@ fn main() -> TrainResult<()> {
     tch::set_num_threads(1);
     tch::manual_seed(42);
     let profiler = Arc::new(SimpleProfiler::new());
-    // Prints the report when it is dropped, also after an error or a panic.
+    // The session prints the report when it is dropped, also after an error or a panic.
     let _session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::from_environment())?;
 
     let splits = splits(42)?;
@@ -40,7 +41,7 @@ fn main() -> TrainResult<()> {
     Ok(())
 }
 
-/// The share of digits that the network knows. Any iterator can be measured.
+/// Returns the share of correctly classified digits. `profile_iterable` measures any iterator.
 fn validate(profiler: &SimpleProfiler, net: &DigitNet, batches: Batches) -> TrainResult<f64> {
     let (mut right, mut all) = (0.0, 0);
     for digits in profiler.profile_iterable(batches, "val_next") {

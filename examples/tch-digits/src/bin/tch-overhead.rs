@@ -1,4 +1,4 @@
-//! What profiling costs a training step with tch; [`digits::overhead`] says how it is measured.
+//! Measures the cost of profiling per training step with tch, as described in [`digits::overhead`].
 //!
 //! `cargo xtask run tch-digits --bin tch-overhead`
 
@@ -11,7 +11,7 @@ use tch::Device;
 use tch_digits::{Batch, Learner};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // As the example itself does it.
+    // The example program uses the same setting.
     tch::set_num_threads(1);
     let options = OverheadOptions::parse();
     let to_batch = |digits: &[Digit]| Ok(Batch::new(digits)?);

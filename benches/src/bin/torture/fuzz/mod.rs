@@ -1,4 +1,5 @@
-//! Random operations, by the book or not, on several threads: what is counted is compared with a model.
+//! Performs random operations, valid and invalid ones, on several threads and compares the counts
+//! with a model.
 
 mod model;
 mod random;
@@ -17,19 +18,19 @@ use self::random::Random;
 use self::worker::Deed;
 use crate::{Outcome, Scale};
 
-/// Plays only the case with this number.
+/// Environment variable that selects a single case by its number.
 const CASE: &str = "MLPROF_TORTURE_CASE";
 
 const NAMES: [&str; ACTIONS] = ["one", "two", "three", "four", "five", "six"];
 
 const STAGES: [Stage; 4] = [Stage::Fit, Stage::Validate, Stage::Test, Stage::SanityCheck];
 
-/// How many open calls a report lists.
+/// Maximum number of open calls in a report.
 const LISTED: u64 = 1000;
 
 pub fn fuzz(scale: Scale) -> Outcome {
     std::panic::set_hook(Box::new(|panic| {
-        // Those that belong to a case have no message.
+        // The deliberate panics of a case have no message and are not printed.
         if panic.payload_as_str().is_some() {
             eprintln!("{panic}");
         }
@@ -41,7 +42,7 @@ pub fn fuzz(scale: Scale) -> Outcome {
     };
     let (mut deeds, mut reports) = (0, 0);
     for case in cases.clone() {
-        // On a thread of its own, which ends with whatever it has left open.
+        // Each case runs on a separate thread, whose end discards all guards that are still open.
         let played = std::thread::spawn(move || Case::new(case).play()).join();
         let played = played.unwrap_or_else(|_| Err("a panic".to_owned()));
         let done = played.map_err(|wrong| format!("{wrong}; again with {CASE}={case}"))?;
@@ -57,7 +58,7 @@ struct Done {
     reports: usize,
 }
 
-/// A profiler that keeps what it would print.
+/// A profiler that prints nothing.
 struct Quiet<P>(P);
 
 impl<P: Profiler> Profiler for Quiet<P> {
@@ -79,10 +80,10 @@ impl<P: Profiler> Profiler for Quiet<P> {
     }
 }
 
-/// What a guard will stop, if anything.
+/// The profiler and action that a guard will stop, if any.
 type Target = Option<(usize, usize)>;
 
-/// What a thread is to do, and what it could stop.
+/// Channels of a thread: its deeds, and for each manual stop whether it succeeded.
 type Worker = (Sender<Vec<Deed>>, Receiver<Vec<bool>>);
 
 struct Case {
@@ -90,9 +91,9 @@ struct Case {
     profilers: [Arc<dyn Profiler>; 2],
     actions: [Action; ACTIONS],
     models: [Model; 2],
-    /// Those that are active, and which profiler that is.
+    /// Active sessions, each with the index of its profiler.
     sessions: Vec<(Session, usize)>,
-    /// By thread.
+    /// Open guards by thread.
     guards: Vec<Vec<Target>>,
     done: Done,
 }
@@ -100,7 +101,7 @@ struct Case {
 impl Case {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        // One thread can do what is compared at any moment, so most cases have one.
+        // With one thread, the state can be compared at any time, so most cases have one.
         let threads = if random.is_one_in(4) { 2 + random.below(3) } else { 1 };
         Self {
             random,
@@ -136,7 +137,8 @@ impl Case {
                 self.play_round(&workers, |case| (0..reports).try_for_each(|_| case.read()))?;
                 self.compare()?;
             }
-            // Whose stages a call belongs to cannot be told then, but nothing is lost or invented.
+            // The assignment of calls to stages is not deterministic here, but no call may be lost
+            // or added.
             if self.random.is_one_in(4) {
                 self.play_round(&workers, |case| {
                     (0..8).for_each(|_| case.change_stage_only());
@@ -148,7 +150,7 @@ impl Case {
         Ok(self.done)
     }
 
-    /// Has all threads do something, and does something meanwhile.
+    /// Lets all threads perform deeds, and calls `meanwhile` concurrently.
     fn play_round(
         &mut self,
         workers: &[Worker],
@@ -187,7 +189,7 @@ impl Case {
         deeds
     }
 
-    /// Has the models do the same; whether it can be stopped, of what is stopped by hand.
+    /// Performs the deed on the models. Returns the expected result of a manual stop.
     fn expect(&mut self, thread: usize, deed: Deed) -> Option<bool> {
         match deed {
             Deed::Open(profiler, action) => self.open(thread, Some((profiler, action))),
@@ -243,7 +245,7 @@ impl Case {
         }
     }
 
-    /// While threads do nothing.
+    /// Changes the stage while no thread performs deeds.
     fn change_stage(&mut self) {
         let (profiler, stage) = (self.random.below(2), STAGES[self.random.below(STAGES.len())]);
         match self.random.below(8) {
@@ -256,7 +258,7 @@ impl Case {
                 self.models[profiler].begin(stage);
             }
             2 | 3 if !self.sessions.is_empty() => {
-                // As a rule the one that began last.
+                // Usually, the session that began last ends first.
                 let last = self.sessions.len() - 1;
                 let one_of =
                     if self.random.is_one_in(3) { self.random.below(last + 1) } else { last };
@@ -269,7 +271,7 @@ impl Case {
         }
     }
 
-    /// Without a session, at any time.
+    /// Changes the stage at any time, without a session.
     fn change_stage_only(&mut self) {
         let (profiler, stage) = (self.random.below(2), STAGES[self.random.below(STAGES.len())]);
         let ended = (!self.random.is_one_in(3)).then_some(stage);
@@ -282,7 +284,7 @@ impl Case {
         }
     }
 
-    /// Makes reports, and reads them back.
+    /// Creates reports and parses them again.
     fn read(&mut self) -> Result<(), String> {
         for profiler in &self.profilers {
             profiler.summary();
@@ -296,7 +298,7 @@ impl Case {
         Ok(())
     }
 
-    /// While threads do nothing.
+    /// Compares the counts while no thread performs deeds.
     fn compare(&mut self) -> Result<(), String> {
         for (profiler, model) in self.profilers.iter().zip(&self.models) {
             let report = profiler.report().ok_or("no report")?;
@@ -310,7 +312,7 @@ impl Case {
     }
 }
 
-/// How often each action ran, and how many are listed as open.
+/// Returns the number of calls of each action, and the number of calls listed as open.
 fn calls_and_open(report: &Report) -> ([u64; ACTIONS], u64) {
     let (rows, open): (Vec<_>, _) = match report {
         Report::Simple(report) => {

@@ -1,18 +1,18 @@
-//! What profilers must count, without threads, tables or clocks.
+//! A simple model of the counts in profilers, without threads, tables and clocks.
 
 use mlprof_core::Stage;
 
-/// The actions of a case.
+/// Number of actions in a case.
 pub const ACTIONS: usize = 6;
 
-/// A stage, or what is outside of any.
+/// A stage, or the time outside all stages.
 struct Session {
     number: usize,
     stage: Option<Stage>,
     calls: [u64; ACTIONS],
-    /// Some thread has started something.
+    /// Set when any thread has started an action.
     is_used: bool,
-    /// Stages inside this one that are over.
+    /// Completed stages inside this one.
     inner: Vec<Session>,
 }
 
@@ -34,19 +34,19 @@ impl Session {
     }
 }
 
-/// What one thread has open in one session.
+/// Open calls of one thread in one session.
 struct Open {
     session: usize,
-    /// How many calls of each action.
+    /// Number of open calls by action.
     calls: [u64; ACTIONS],
 }
 
-/// A profiler that is told what another one is told.
+/// A model of a profiler that receives the same operations.
 pub struct Model {
-    /// The innermost last. Never empty.
+    /// Running sessions, innermost last. Never empty.
     running: Vec<Session>,
     finished: Option<Session>,
-    /// By thread, and by session in the order in which the thread came to them.
+    /// Open calls by thread, and by session in the order of the thread's first use.
     open: Vec<Vec<Open>>,
     sessions: usize,
 }
@@ -78,7 +78,8 @@ impl Model {
             .for_each(|open| open.calls[action] += 1);
     }
 
-    /// Whether there was something to stop: in the running stage, or else in the latest that has it.
+    /// Stops a call in the running stage, or otherwise in the latest stage with such a call.
+    /// Returns `true` if there was one.
     pub fn stop(&mut self, thread: usize, action: usize) -> bool {
         let current = self.running.last().map(|session| session.number);
         let open = &mut self.open[thread];
@@ -135,7 +136,8 @@ impl Model {
         }
     }
 
-    /// What a report must say: how often each action ran, and how many calls are open.
+    /// Returns the expected report: the number of calls of each action, and the number of open
+    /// calls.
     pub fn report(&self) -> ([u64; ACTIONS], u64) {
         let position = self.reported();
         let is_idle = |session: &Session| session.stage.is_none() && !session.is_used;

@@ -1,6 +1,6 @@
-//! Numbers that look random, and are the same for the same seed.
+//! Pseudo-random numbers with a fixed seed.
 
-/// SplitMix64.
+/// The SplitMix64 generator.
 pub struct Random(u64);
 
 impl Random {
@@ -15,7 +15,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 to `end`, which is not among them.
+    /// Returns a number from 0 to `end`, exclusive.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end.max(1) as u64) as usize
     }

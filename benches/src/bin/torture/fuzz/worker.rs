@@ -1,4 +1,4 @@
-//! A thread that does what it is told with guards, by the book or not.
+//! A thread that performs given deeds with guards, valid and invalid ones.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,33 +9,33 @@ use mlprof_core::{Action, ActiveScope, Profiler, ProfilerExt, Scope, profile_dyn
 use super::model::ACTIONS;
 use super::random::Random;
 
-/// Something that a thread does. Profilers, actions and guards by their numbers.
+/// An operation of a thread. Profilers, actions and guards are given by index.
 #[derive(Debug, Clone, Copy)]
 pub enum Deed {
-    /// Opens an action of a profiler, for a guard that is kept.
+    /// Opens an action of a profiler and keeps the guard.
     Open(usize, usize),
-    /// The same by what macros do, of whoever is active.
+    /// Opens an action of the active profiler, as macros do, and keeps the guard.
     OpenActive(usize),
     /// Drops a guard, the latest or another one.
     Close(usize),
-    /// Forgets one.
+    /// Forgets a guard with `mem::forget`.
     Forget(usize),
-    /// By hand, for which there may be nothing to stop.
+    /// Starts an action manually; a manual stop may find no open call.
     Start(usize, usize),
     Stop(usize, usize),
-    /// Opens and closes again, several times.
+    /// Opens and closes an action several times.
     Calls(usize, usize, usize),
-    /// Inside of itself, so deep.
+    /// Opens an action recursively to this depth.
     Recursion(usize, usize, usize),
-    /// Opens several, and panics.
+    /// Opens several actions and panics.
     Panic(usize, usize),
 }
 
 impl Deed {
-    /// Any of them, for a thread that has `guards` guards.
+    /// Returns a random deed for a thread with `guards` guards.
     pub fn random(random: &mut Random, guards: usize) -> Self {
         let (profiler, action) = (random.below(2), random.below(ACTIONS));
-        // Mostly the innermost one, as guards are dropped by the book.
+        // Usually, the innermost guard is dropped first, as in correct programs.
         let guard =
             guards.saturating_sub(1 + if random.is_one_in(4) { random.below(guards) } else { 0 });
         match random.below(20) {
@@ -58,7 +58,8 @@ enum Guard<'case> {
     Active { _scope: ActiveScope },
 }
 
-/// Does what comes until nothing comes any more; says of each round what could be stopped.
+/// Performs deeds until the channel is closed. Sends the results of the manual stops after each
+/// round.
 pub fn work(
     profilers: &[Arc<dyn Profiler>; 2],
     actions: [Action; ACTIONS],

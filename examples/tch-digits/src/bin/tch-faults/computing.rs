@@ -1,15 +1,16 @@
-//! What is computed, the right way and the wrong one.
+//! Additional computations of the steps, in an efficient and an inefficient variant.
 
 use mlprof_core::prelude::profiled;
 use mlprof_tch::prelude::TrainResult;
 use tch::{Kind, Tensor};
 
-/// The images, so long and so wide.
+/// Returns the images, enlarged to `side` × `side` pixels.
 fn enlarged(images: &Tensor, side: i64) -> TrainResult<Tensor> {
     Ok(images.f_upsample_nearest2d([side, side], None, None)?)
 }
 
-/// How the pixels of the images, so long and so wide, vary together.
+/// Returns a normalised power of the matrix of pixel products of the enlarged images. It is
+/// expensive and shows how pixels vary together.
 #[profiled]
 pub(crate) fn spectrum(images: &Tensor, side: i64, precision: Kind) -> TrainResult<Tensor> {
     let images = enlarged(images, side)?.f_to_kind(precision)?;
@@ -22,7 +23,8 @@ pub(crate) fn spectrum(images: &Tensor, side: i64, precision: Kind) -> TrainResu
     Ok(power)
 }
 
-/// How far the pixels of enlarged images are from their mean, in deviations: both are read anew for each.
+/// Returns the sum of the pixels' distances from their mean, in standard deviations. Both values
+/// are read from their tensors again for each pixel, which is inefficient on purpose.
 #[profiled]
 pub(crate) fn contrast(images: &Tensor) -> TrainResult<f64> {
     let images = enlarged(images, 16)?;
@@ -35,7 +37,7 @@ pub(crate) fn contrast(images: &Tensor) -> TrainResult<f64> {
     pixels.into_iter().map(far).sum()
 }
 
-/// Rows of the images with a mean of 0 and a deviation of about 1.
+/// Returns the image rows, normalised to a mean of 0 and a standard deviation of about 1.
 #[profiled]
 pub(crate) fn normalized(images: &Tensor, row_by_row: bool) -> TrainResult<Tensor> {
     let rows = images.f_view([-1, images.size()[3]])?;

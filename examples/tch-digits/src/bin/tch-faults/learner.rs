@@ -1,4 +1,4 @@
-//! How the network learns, with faults.
+//! The training module of the network, with faults.
 
 use digits::Faults;
 use mlprof_tch::prelude::*;
@@ -9,14 +9,14 @@ use crate::computing::{contrast, normalized, spectrum};
 use crate::threads::LockedLog;
 use crate::{Besides, Fault};
 
-/// The network's variables.
+/// Number of the network's variables, each of which is saved to a file.
 const FILES: usize = 8;
-/// What the first step reads.
+/// Number of files that the first step reads.
 const FIRST_FILES: usize = 100;
-/// What every tenth step writes.
+/// Number of files that every tenth step writes.
 const TENTH_FILES: usize = 5;
 
-/// Learns as the other one does, and does more than it needs to.
+/// A learner that performs unnecessary work in addition to the normal training.
 pub(crate) struct FaultyLearner {
     inner: Learner,
     faults: Faults<Fault>,
@@ -26,7 +26,7 @@ pub(crate) struct FaultyLearner {
 }
 
 impl FaultyLearner {
-    /// With these faults, and with this besides the network.
+    /// Creates a learner with these faults and these additional computations.
     pub(crate) fn new(faults: Faults<Fault>, besides: Besides) -> Self {
         Self {
             inner: Learner::new(faults.options.seed, Device::Cpu),
@@ -37,12 +37,12 @@ impl FaultyLearner {
         }
     }
 
-    /// Waits for so many files.
+    /// Waits as long as `files` file accesses take.
     fn wait_for(&self, files: usize) {
         (0..files).for_each(|_file| self.faults.disk.wait());
     }
 
-    /// What this step waits for, without need.
+    /// Performs the unnecessary waits of this step.
     fn wait(&mut self, step: usize) {
         let has = |fault| self.faults.has(fault);
         if has(Fault::FirstStep) && step == 0 {
@@ -59,7 +59,7 @@ impl FaultyLearner {
         }
     }
 
-    /// What this step computes besides the network.
+    /// Performs the additional computations of this step.
     fn compute(&mut self, images: &Tensor) -> TrainResult<()> {
         let has = |fault| self.faults.has(fault);
         if let Some(side) = self.besides.spectrum {
@@ -101,7 +101,7 @@ impl TrainModule for FaultyLearner {
         if !self.faults.has(Fault::Gradients) {
             return self.inner.test_step(batch, trainer);
         }
-        // The trainer evaluates without gradients.
+        // The trainer evaluates without gradients, so they are enabled explicitly.
         let loss = tch::with_grad(|| self.inner.training_step(batch, trainer))?;
         let loss = loss.f_double_value(&[])?;
         trainer.log("test_accuracy", (-loss).exp());

@@ -1,5 +1,5 @@
-//! Trains on handwritten digits and does what costs time or memory for nothing, as it is asked to: a
-//! program to see findings with.
+//! Trains on handwritten digits with optional time and memory faults, which mlprof's findings
+//! should detect.
 //!
 //! `cargo xtask run tch-digits --bin tch-faults -- --profiler simple --faults loader,checkpoints
 //! --slow-disk 30`

@@ -1,4 +1,4 @@
-//! Threads that others have to wait for.
+//! Threads for which other threads must wait.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use digits::Disk;
 
-/// Lines that wait for a thread which writes them to a disk, and holds their lock as long as that takes.
+/// Lines that a thread writes to a disk. It holds the lines' lock during each write, so that other
+/// threads wait for it.
 pub(crate) struct LockedLog {
     lines: Arc<Mutex<Vec<String>>>,
     ask: Sender<()>,
@@ -17,7 +18,7 @@ pub(crate) struct LockedLog {
 }
 
 impl LockedLog {
-    /// Starts the thread, which ends with this.
+    /// Starts the thread, which ends when this value is dropped.
     pub(crate) fn start(disk: Disk) -> Self {
         let lines = Arc::<Mutex<Vec<String>>>::default();
         let (ask, asked) = channel();
@@ -26,7 +27,8 @@ impl LockedLog {
         std::thread::spawn(move || {
             for () in asked {
                 let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
-                // Nobody listens any more once training has ended.
+                // The receiver no longer exists after the training has ended, so the error is
+                // ignored.
                 let _ = begin.send(());
                 disk.wait();
                 written.clear();
@@ -35,7 +37,7 @@ impl LockedLog {
         Self { lines, ask, has_begun, waited: Duration::ZERO }
     }
 
-    /// Has what there is written, and adds a line.
+    /// Starts writing the existing lines and adds a line.
     pub(crate) fn add(&mut self, line: String) {
         if self.ask.send(()).is_ok() {
             let _ = self.has_begun.recv();
@@ -48,23 +50,23 @@ impl LockedLog {
 }
 
 impl Drop for LockedLog {
-    /// Says on standard error how long lines have waited.
+    /// Prints the total waiting time for the lock to standard error.
     fn drop(&mut self) {
         eprintln!("waited for the lock: {} ms", self.waited.as_millis());
     }
 }
 
-/// Each core has so many.
+/// Number of polling threads per core.
 const POLLERS_PER_CORE: usize = 6;
 
-/// Threads that ask all the time whether there is something to do, and there never is.
+/// Threads that constantly poll for work, which never exists.
 pub(crate) struct Pollers {
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Pollers {
-    /// Starts them.
+    /// Starts the threads.
     pub(crate) fn start() -> Self {
         let is_over = Arc::<AtomicBool>::default();
         let cores = available_parallelism().map_or(1, usize::from);
@@ -84,7 +86,7 @@ impl Drop for Pollers {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // It does not panic.
+            // The thread does not panic.
             let _ = thread.join();
         }
     }

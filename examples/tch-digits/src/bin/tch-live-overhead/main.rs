@@ -1,15 +1,20 @@
-//! What it costs a training to be watched, beside the same training that nobody watches.
+//! Measures the cost of monitoring a training, compared with the same training without monitoring.
 //!
 //! `cargo xtask bench live`
 //!
-//! Three processes train the same network on the same batches, by turns: one that listens to nobody, another one of
-//! that kind, which shows what chance does, and one with `MLPROF_LIVE=1`. In a turn one of them runs some steps while the
-//! others wait, and is left alone, followed by `mlprof top` or recorded by `mlprof record`; right before it the first one
-//! runs as many. A turn's figure is the median over steps of how much longer each of them took than the same
-//! step of that neighbour. Order changes from round to round.
+//! Three processes train the same network on the same batches in turn:
 //!
-//! Steps that wait for a hook to be turned on come before those that are timed; writing the trace comes after them, and
-//! takes a core of its own.
+//! - a process without monitoring (the baseline)
+//! - another process without monitoring, which shows the noise
+//! - a process with `MLPROF_LIVE=1`
+//!
+//! In a turn, one process runs several steps while the others wait. It is not monitored, followed
+//! by `mlprof top`, or recorded by `mlprof record`. Immediately before, the baseline process runs
+//! the same number of steps. The turn's value is the median over steps of the ratio to the same
+//! step of the baseline. The order changes from round to round.
+//!
+//! Steps that wait for a hook to be enabled run before the timed steps. The trace is written after
+//! them and uses a separate core.
 
 mod training;
 mod ways;

@@ -1,4 +1,5 @@
-//! The training: runs so many steps as each line of standard input says, and answers how long each took.
+//! The training process: reads a number of steps from each line of standard input, runs them, and
+//! prints their durations.
 
 use std::io::{BufRead, Write};
 use std::time::Duration;
@@ -11,12 +12,12 @@ use tch::Device;
 use tch::nn::{self, OptimizerConfig};
 use tch_digits::{Batch, DigitNet, LEARNING_RATE};
 
-/// Of 64 digits each.
+/// Number of batches of 64 digits each.
 const BATCHES: usize = 20;
 
 /// Trains until standard input ends.
 pub fn obey(clock: Clock) -> TrainResult<()> {
-    // As the example itself does it.
+    // The example program uses the same setting.
     tch::set_num_threads(1);
     tch::manual_seed(1);
     let batches = Batches::in_order(splits(1)?.train.into(), 64).take(BATCHES);

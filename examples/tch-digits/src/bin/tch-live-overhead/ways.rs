@@ -1,4 +1,4 @@
-//! Who watches, and the turns.
+//! The kinds of monitoring and their turns.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -9,12 +9,13 @@ use std::time::Duration;
 use digits::overhead::{Clock, Estimate, paired};
 use mlprof_tch::prelude::TrainResult;
 
-/// Steps before those that are timed: a recording begins at the end of the first one, and the next one warms up.
+/// Number of steps before the timed ones. A recording begins at the end of the first step, and the
+/// second one warms up.
 const BEFORE: u64 = 2;
 
-/// What is done to a training while it runs.
+/// A kind of monitoring during a training.
 pub struct Way {
-    /// For the table.
+    /// Name in the table.
     pub name: &'static str,
     training: Which,
     watching: Watching,
@@ -32,7 +33,7 @@ enum Watching {
     Record(&'static [&'static str]),
 }
 
-/// All of them.
+/// All kinds of monitoring.
 const WAYS: [Way; 6] = [
     Way { name: "another process, unwatched", training: Which::Other, watching: Watching::Nobody },
     Way { name: "MLPROF_LIVE=1", training: Which::Live, watching: Watching::Nobody },
@@ -50,15 +51,15 @@ const WAYS: [Way; 6] = [
     },
 ];
 
-/// What was found.
+/// Results of the measurement.
 pub struct Measured {
-    /// The median step of the training that nobody watches.
+    /// Median step of the training without monitoring, in µs.
     pub step_us: f64,
-    /// How much longer steps take, as a share.
+    /// Relative increase of the step length for each kind.
     pub ways: Vec<(Way, Estimate)>,
 }
 
-/// Lets all ways take turns.
+/// Measures all kinds in turn.
 pub fn measure(mlprof: &Path, clock: Clock, rounds: u64, steps: u64) -> TrainResult<Measured> {
     let folder = tempfile::tempdir()?;
     let mut trainings = Trainings {
@@ -67,7 +68,7 @@ pub fn measure(mlprof: &Path, clock: Clock, rounds: u64, steps: u64) -> TrainRes
         live: Training::start(clock, folder.path(), true)?,
     };
     let watcher = Watcher { mlprof, folder: folder.path(), process: trainings.live.child.id() };
-    // All of them are as warm as they get.
+    // All processes are warmed up first.
     for training in [&mut trainings.unwatched, &mut trainings.other, &mut trainings.live] {
         training.steps(100)?;
     }
@@ -117,7 +118,7 @@ impl Trainings {
     }
 }
 
-/// A process that trains.
+/// A training process.
 struct Training {
     child: Child,
     asked: Option<ChildStdin>,
@@ -135,7 +136,7 @@ impl Training {
         Ok(Self { child, asked, answers })
     }
 
-    /// Runs so many steps: how long each took, in nanoseconds.
+    /// Runs `count` steps and returns their durations in nanoseconds.
     fn steps(&mut self, count: u64) -> TrainResult<Vec<f64>> {
         let asked = self.asked.as_mut().ok_or("the training has no standard input")?;
         writeln!(asked, "{count}")?;
@@ -154,20 +155,20 @@ impl Training {
 
 impl Drop for Training {
     fn drop(&mut self) {
-        // The end of its standard input ends it.
+        // The process exits at the end of its standard input.
         drop(self.asked.take());
         let _ = self.child.wait();
     }
 }
 
-/// Starts the commands that watch.
+/// Starts the monitoring commands.
 struct Watcher<'a> {
     mlprof: &'a Path,
     folder: &'a Path,
     process: u32,
 }
 
-/// A command that watches; ended if it does not end of itself.
+/// A monitoring command, which is stopped on drop unless it has exited.
 struct Running(Child);
 
 impl Watcher<'_> {
@@ -177,7 +178,7 @@ impl Watcher<'_> {
         command
     }
 
-    /// Follows until the answer is dropped, four times a second.
+    /// Follows the training four times per second until the returned value is dropped.
     fn follow(&self) -> TrainResult<Running> {
         let process = self.process.to_string();
         let mut command = self.command(&["top", &process, "--json", "--interval", "0.25"]);
@@ -188,12 +189,12 @@ impl Watcher<'_> {
         if lines.read_line(&mut first)? == 0 {
             return Err("mlprof top says nothing".into());
         }
-        // Somebody must read what it says, or it waits.
+        // The output must be read, because the process blocks when the pipe is full.
         thread::spawn(move || lines.read_to_end(&mut Vec::new()));
         Ok(running)
     }
 
-    /// Asks for a recording, and waits until the process knows of it.
+    /// Requests a recording and waits until the process has received the request.
     fn record(&self, wishes: &[&str], steps: u64) -> TrainResult<Running> {
         let (process, steps) = (self.process.to_string(), steps.to_string());
         let folder: PathBuf = self.folder.join("traces");

@@ -1,4 +1,4 @@
-//! Whether both say the same of how long ops take.
+//! Compares the op durations of both profilers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,19 +16,21 @@ use crate::{Ops, median, profiler, start_kineto};
 const BATCH: usize = 256;
 const ROUNDS: usize = 9;
 const STEPS: usize = 20;
-/// Ops that take less of the time are left out: on them a few ticks of the clock are much.
+/// Minimum share of the time for an op to be compared. For shorter ops, the clock resolution is too
+/// coarse.
 const LEAST_SHARE: f64 = 0.01;
 
-/// Of one op, round by round.
+/// Totals of one op, one entry per round.
 #[derive(Default)]
 struct Totals {
-    /// Kineto's total by the time of all steps.
+    /// Kineto's total divided by the time of all steps.
     shares: Vec<f64>,
-    /// Our total by Kineto's.
+    /// Our total divided by Kineto's.
     ratios: Vec<f64>,
 }
 
-/// Of each op that takes long: its share of the time, and our total by Kineto's.
+/// For each op with a significant share: its name, its share of the time, and the ratio of our
+/// total to Kineto's.
 pub struct Agreement(Vec<(String, f64, f64)>);
 
 struct Digits {
@@ -49,7 +51,7 @@ impl Digits {
     }
 }
 
-/// Records the same steps with both, a few times.
+/// Records the same steps with both profilers several times.
 pub fn measure() -> TrainResult<Agreement> {
     let digits: Vec<Digit> = splits(1)?.train.into_iter().take(BATCH).collect();
     let store = VarStore::new(Device::Cpu);
@@ -75,14 +77,15 @@ pub fn measure() -> TrainResult<Agreement> {
     Ok(Agreement(rows))
 }
 
-/// Nanoseconds of the same steps.
+/// Durations of the same steps in nanoseconds.
 struct Recorded {
     ours: BTreeMap<&'static str, f64>,
     theirs: BTreeMap<String, f64>,
     taken: f64,
 }
 
-/// Whoever begins first is told first of each op, so they take turns in that.
+/// Records one round. The profiler that starts first also receives each op first, so the order
+/// alternates.
 fn record(digits: &mut Digits, ours_first: bool) -> TrainResult<Recorded> {
     let ops = Ops::default();
     let profiler = profiler([true, false, false], &ops);
@@ -106,7 +109,7 @@ fn record(digits: &mut Digits, ours_first: bool) -> TrainResult<Recorded> {
 }
 
 impl Agreement {
-    /// The largest difference, as a part of Kineto's total.
+    /// Returns the largest difference, relative to Kineto's total.
     pub fn largest(&self) -> f64 {
         self.0.iter().map(|(.., ratio)| (ratio - 1.0).abs()).fold(0.0, f64::max)
     }

@@ -1,4 +1,4 @@
-//! What recording costs an op.
+//! The recording cost per op.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use mlprof_tch::prelude::TrainResult;
 use crate::tiny::Tiny;
 use crate::{Ops, Options, median, profiler, start_kineto};
 
-/// Who is told.
+/// The receiver of the ops.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Who {
     Nobody,
-    /// Callbacks that do nothing: libtorch's own price, which the others' figures contain.
+    /// Empty callbacks, which show libtorch's own cost. The other values contain this cost.
     Floor,
     Ours,
     Kineto,
 }
 
-/// Of what.
+/// The recorded data.
 #[derive(Clone, Copy)]
 struct What {
     name: &'static str,
     shapes: bool,
-    /// All that is known of inputs, which is what Kineto's shapes are.
+    /// Records all input values, which corresponds to Kineto's shapes.
     inputs: bool,
     memory: bool,
 }
@@ -37,14 +37,14 @@ const WHAT: [What; 4] = [
     What { name: ", shapes, memory", shapes: true, inputs: false, memory: true },
 ];
 
-/// A way to record.
+/// A combination of receiver and recorded data.
 #[derive(Clone, Copy)]
 struct Way {
     who: Who,
     what: What,
 }
 
-/// The first is what the others are compared with.
+/// All combinations. The first one is the baseline.
 const WAYS: [Way; 1 + 3 * WHAT.len()] = {
     let mut ways = [Way { who: Who::Nobody, what: WHAT[0] }; 1 + 3 * WHAT.len()];
     let mut index = 0;
@@ -68,12 +68,12 @@ impl Way {
         format!("{who}{}", self.what.name)
     }
 
-    /// The place of Kineto's way to record the same.
+    /// Returns the index of the Kineto combination with the same data.
     const fn of_kineto(way: usize) -> usize {
         1 + 2 * WHAT.len() + (way - 1) % WHAT.len()
     }
 
-    /// Whether it is compared with Kineto's.
+    /// Returns `true` if the combination is compared with Kineto's.
     fn is_compared(self) -> bool {
         matches!(self.who, Who::Floor | Who::Ours)
     }
@@ -85,11 +85,11 @@ pub struct Costs {
     step_us: f64,
     /// Nanoseconds per op, in the order of [`WAYS`].
     per_op: Vec<f64>,
-    /// The cost by Kineto's of the same round, in the order of [`WAYS`]; 0 for its own.
+    /// Cost relative to Kineto's in the same round, in the order of [`WAYS`]; 0 for Kineto itself.
     ratios: Vec<f64>,
 }
 
-/// Measures them all.
+/// Measures all combinations.
 pub fn measure(options: &Options) -> TrainResult<Costs> {
     let mut net = Tiny::warm()?;
     let ops_per_step = ops_per_step(&mut net)?;
@@ -97,7 +97,7 @@ pub fn measure(options: &Options) -> TrainResult<Costs> {
     let mut rounds = Vec::new();
     for round in 0..options.rounds {
         let mut taken = [0.0; WAYS.len()];
-        // Who comes first changes from round to round.
+        // The first combination changes from round to round.
         for place in 0..WAYS.len() {
             let way = (round + place) % WAYS.len();
             taken[way] = turn(WAYS[way], &mut net, options)?.as_secs_f64() * 1e9;
@@ -125,7 +125,7 @@ pub fn measure(options: &Options) -> TrainResult<Costs> {
     })
 }
 
-/// How long the steps of a turn take while they are recorded, without what comes after.
+/// Returns the duration of a turn's recorded steps, without the work after them.
 fn turn(way: Way, net: &mut Tiny, options: &Options) -> TrainResult<Duration> {
     let timed = |net: &mut Tiny| {
         let start = options.clock.now();
@@ -143,7 +143,7 @@ fn turn(way: Way, net: &mut Tiny, options: &Options) -> TrainResult<Duration> {
         Who::Ours => {
             let profiler = profiler([shapes, way.what.inputs, memory], &Ops::default());
             let _active = activate(profiler.clone());
-            // The thread takes its place in the recording, as it does in a first step.
+            // The thread registers in the recording during the first step, which is not timed.
             net.steps(1)?;
             let taken = timed(net);
             profiler.teardown(None);
@@ -159,8 +159,7 @@ fn turn(way: Way, net: &mut Tiny, options: &Options) -> TrainResult<Duration> {
     }
 }
 
-/// Has one way record the steps of one turn, as often as there are rounds: for tools that count
-/// instructions.
+/// Records the steps of one combination, once per round, for tools that count instructions.
 pub fn repeat(name: &str, options: &Options) -> TrainResult<()> {
     let way = WAYS.iter().find(|way| way.name() == name).ok_or_else(|| {
         let names: Vec<_> = WAYS.iter().map(|way| format!("{:?}", way.name())).collect();
@@ -185,7 +184,7 @@ fn ops_per_step(net: &mut Tiny) -> TrainResult<f64> {
 }
 
 impl Costs {
-    /// For other programs.
+    /// Returns the results as JSON.
     pub fn figures(&self) -> serde_json::Value {
         let ways = WAYS.iter().zip(&self.per_op).skip(1);
         ways.map(|(way, cost)| (way.name(), (*cost).into()))

@@ -1,13 +1,15 @@
-//! What recording ops costs, beside torch's own profiler (Kineto) in the same process.
+//! Measures the cost of recording ops, compared with torch's own profiler (Kineto) in the same
+//! process.
 //!
 //! `cargo xtask run tch-digits --features kineto --bin tch-ops-overhead`
 //!
-//! 1. **Cost per op**: on a network so small that there are many ops and little work in them. Ways
-//!    to record take turns; each turn's cost is what it took longer than the turn of the same round
-//!    without any. Kineto does much of its work after the end, which is not in it. Callbacks that do
-//!    nothing show what libtorch itself takes, which is part of all other figures.
-//! 2. **From the end to the written trace**: of as many events.
-//! 3. **Agreement**: the time that both say of each op of the digits network, in the same steps.
+//! 1. **Cost per op**: measured on a tiny network, which has many ops and little work per op. The
+//!    combinations run in turn. A turn's cost is its additional time compared with the unrecorded
+//!    turn of the same round. Kineto does much of its work after the end of a recording, which is
+//!    not included. Empty callbacks show libtorch's own cost, which is part of all other values.
+//! 2. **From the end to the written trace**: measured for the same number of events.
+//! 3. **Agreement**: the durations that both profilers report for each op of the digits network in
+//!    the same steps.
 
 mod agreement;
 mod costs;
@@ -55,7 +57,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
-/// The names and nanoseconds of ops.
+/// Names and durations of ops, in nanoseconds.
 #[derive(Clone, Default)]
 struct Ops(Arc<Mutex<Vec<(&'static str, u64)>>>);
 
@@ -65,7 +67,7 @@ impl Ops {
     }
 }
 
-/// A profiler that records from its activation to its teardown, and keeps only `ops`.
+/// Returns a profiler that records from its activation to its teardown and keeps only `ops`.
 fn profiler([shapes, inputs, memory]: [bool; 3], ops: &Ops) -> Arc<TensorProfiler> {
     let target = ops.clone();
     let profiler = TensorProfiler::new().without_schedule().on_trace_ready(move |cycle| {
@@ -83,7 +85,7 @@ fn start_kineto(shapes: bool, memory: bool) -> TrainResult<Running> {
     kineto.start().ok_or_else(|| "Kineto does not start".into())
 }
 
-/// 0 of nothing.
+/// Returns the median, or 0 without values.
 fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
@@ -91,7 +93,7 @@ fn median(values: &mut [f64]) -> f64 {
 
 fn main() -> TrainResult<()> {
     let options = Options::parse();
-    // As the example itself does it.
+    // The example program uses the same setting.
     tch::set_num_threads(1);
     if let Some(way) = &options.only {
         return costs::repeat(way, &options);

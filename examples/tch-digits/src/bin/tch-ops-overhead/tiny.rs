@@ -1,10 +1,10 @@
-//! A network with next to nothing to compute.
+//! A network with very little computation.
 
 use mlprof_tch::prelude::*;
 use tch::nn::{self, Module};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
 
-/// Three tiny layers, their data and their optimizer.
+/// Three tiny layers with their data and their optimizer.
 pub struct Tiny {
     layers: nn::Sequential,
     optimizer: TchOptimizer,
@@ -13,7 +13,7 @@ pub struct Tiny {
 }
 
 impl Tiny {
-    /// A network that has learned for a while.
+    /// Creates a network and runs several warm-up steps.
     pub fn warm() -> TrainResult<Self> {
         let store = nn::VarStore::new(Device::Cpu);
         let root = &store.root();
@@ -33,7 +33,7 @@ impl Tiny {
         Ok(net)
     }
 
-    /// So many training steps.
+    /// Runs `steps` training steps.
     pub fn steps(&mut self, steps: usize) -> TrainResult<()> {
         for _ in 0..steps {
             self.optimizer.zero_grad()?;

@@ -1,4 +1,4 @@
-//! How long it takes from the end of a recording to its trace in a file.
+//! Measures the time from the end of a recording to its written trace.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::{Options, median, start_kineto};
 
 const ROUNDS: usize = 5;
 
-/// A way to write a trace, and its medians.
+/// A way to write a trace, with its medians.
 struct Way {
     name: &'static str,
     file: &'static str,
@@ -24,16 +24,16 @@ struct Way {
     bytes: u64,
 }
 
-/// What was written once.
+/// The result of writing one trace.
 struct Written {
     taken: Duration,
     events: usize,
 }
 
-/// Kineto's comes first.
+/// Results of all ways. Kineto is the first.
 pub struct Traces(Vec<Way>);
 
-/// Writes them all.
+/// Writes traces in all ways.
 pub fn measure(options: &Options) -> TrainResult<Traces> {
     let mut net = Tiny::warm()?;
     let way = |name, file, write| Way { name, file, write, milliseconds: 0.0, events: 0, bytes: 0 };
@@ -97,7 +97,7 @@ fn kineto(net: &mut Tiny, options: &Options, file: &Path) -> TrainResult<Written
 }
 
 impl Traces {
-    /// For other programs.
+    /// Returns the results as JSON.
     pub fn figures(&self) -> serde_json::Value {
         let ways = self.0.iter().map(|way| (way.name.to_owned(), way.milliseconds.into()));
         ways.collect::<serde_json::Map<_, _>>().into()
