@@ -5,21 +5,25 @@ use mlprof_events::live::{Answer, Dump, Request};
 use super::client::Client;
 use super::{Error, ProcessName, print, stacks};
 
-/// Says what every thread of a training is in right now: its open actions, outermost first, and for how long.
+/// Print the open actions of each thread of a running training
 ///
-/// They are known where a Simple or an Advanced profiler measures. With --stacks also the functions that every thread is in,
-/// whatever they are written in and whoever measures (Linux): each thread is interrupted for it once or twice.
+/// The output lists the actions from the outermost to the innermost, with the time since each
+/// began. Actions are known if the program has a Simple or an Advanced profiler.
+///
+/// --stacks also prints the functions on the stack of each thread, in any language and without a
+/// profiler (Linux). It interrupts each thread once or twice.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// The number of its process: mlprof ps lists them
+    /// Process id, as printed by mlprof ps
     #[arg(value_name = "PID")]
     pub process: ProcessName,
-    /// Say which functions every thread is in, the innermost first; idle threads that wait for the
-    /// same on one line
+    /// Also print the stack of each thread, innermost function first (Linux)
+    ///
+    /// Idle threads that wait for the same object share a line.
     #[arg(long)]
     pub stacks: bool,
-    /// Print it as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 }
