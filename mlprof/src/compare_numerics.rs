@@ -72,7 +72,7 @@ pub struct Arguments {
 fn part(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(part) if part.is_finite() && part >= 0.0 => Ok(part),
-        _ => Err("use a number that is not below 0, such as 1e-3".to_owned()),
+        _ => Err("expected a number of at least 0, such as 1e-3".to_owned()),
     }
 }
 
@@ -144,7 +144,8 @@ fn record(path: &Path) -> Result<NumericsRecord, Error> {
     let record = read(BufReader::new(file)).map_err(failed)?;
     if record.is_cut_off {
         say(format_args!(
-            "{}: its last line is cut off, as of a run that was killed: it is read up to the last step that is whole",
+            "note: the last line of {} is truncated, for example because the run was killed; the \
+             record is read up to its last complete step",
             path.display()
         ));
     }

@@ -37,8 +37,8 @@ pub struct Arguments {
 pub enum Error {
     /// The program is not installed.
     #[error(
-        "mlprof sql needs the program mlprof-sql, which is neither beside mlprof nor on the PATH: `cargo install \
-         mlprof-sql` builds it, with the database engine DataFusion"
+        "cannot find the program mlprof-sql next to mlprof or in PATH; install it with `cargo \
+         install mlprof-sql`, which also builds the database engine DataFusion"
     )]
     NotInstalled,
     /// The program cannot be started.

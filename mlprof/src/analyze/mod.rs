@@ -161,7 +161,7 @@ fn write_page(arguments: &Arguments, sources: &[Source], page: &Path) -> Result<
                 answered.add(file, analysis);
                 count += 1;
             }
-            Err(error) => answered.note(format!("a trace is missing here: {}", Chain(error))),
+            Err(error) => answered.note(format!("a trace is missing: {}", Chain(error))),
         }
         Ok(())
     })?;

@@ -140,8 +140,8 @@ fn tell_cut(stacks: &Stacks) {
     let cut = stacks.cut;
     if cut > 0 {
         mlprof_report::output::say(format_args!(
-            "note: {cut} calls or slices are further inside than stacks go ({} frames, {} stacks, {} MiB \
-             of folded text); all below the same frame are one frame, {}",
+            "note: {cut} calls or slices exceed the limits of stacks ({} frames, {} stacks, {} MiB \
+             of folded text); those with the same parent are merged into one frame, {}",
             folded::MOST_FRAMES,
             folded::MOST_STACKS,
             folded::MOST_BYTES >> 20,
@@ -164,7 +164,7 @@ fn lines_of(
     tell_cut(stacks);
     let lines = stacks.folded(arguments.by_thread);
     match lines.is_empty() {
-        true => Err(impossible(what, arguments.to, "there is nothing in it", possible)),
+        true => Err(impossible(what, arguments.to, "it contains no data", possible)),
         false => Ok(lines),
     }
 }

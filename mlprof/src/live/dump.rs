@@ -45,7 +45,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
         && dump.stacks.is_empty()
         && !dump.notes.iter().any(|it| it.contains("stacks"))
     {
-        let note = "there are no stacks: the program is built with a version of mlprof that cannot yet say them";
+        let note =
+            "there are no stacks: the program uses an older mlprof, which cannot record them";
         dump.notes.push(note.to_owned());
     }
     let text = if arguments.json {
@@ -70,7 +71,7 @@ fn text(dump: &Dump) -> String {
         }
     }
     if dump.threads.is_empty() && dump.notes.is_empty() {
-        text += "nothing is open\n";
+        text += "no open actions\n";
     }
     text += &stacks::text(&dump.stacks);
     dump.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
@@ -98,7 +99,7 @@ main
 ";
         assert_eq!(text(&dump), expected);
         let nothing = Dump { threads: Vec::new(), stacks: Vec::new(), notes: Vec::new() };
-        assert_eq!(text(&nothing), "nothing is open\n");
+        assert_eq!(text(&nothing), "no open actions\n");
     }
 
     #[test]
@@ -124,7 +125,7 @@ main (thread 4711) is in
   data::load (src/data.rs:12)
   (callers not known)
 loader (thread 4712) is in
-  what is not known: it could not be interrupted
+  (unknown: the thread could not be interrupted)
 note: no profiler
 ";
         assert_eq!(text(&dump), expected);

@@ -82,7 +82,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     let longest = LONGEST_RECORDING as f64 / 1e3;
     match text.parse::<f64>() {
         Ok(seconds) if seconds >= 1e-3 && seconds <= longest => Ok(seconds),
-        _ => Err(format!("between 0.001 and {longest} seconds can be recorded")),
+        _ => Err(format!("expected a duration between 0.001 and {longest} seconds")),
     }
 }
 
@@ -152,10 +152,10 @@ fn cancel(process: ProcessName) -> Result<(), Error> {
     let mut client = Client::connect(process)?;
     match client.ask(Request::Cancel)? {
         Answer::Cancelled { recording: Some(recording) } => {
-            say(format_args!("mlprof: the recording {recording} is cancelled"));
+            say(format_args!("mlprof: cancelled the recording {recording}"));
         }
         Answer::Cancelled { recording: None } => {
-            say(format_args!("mlprof: nothing is recorded in process {process}"));
+            say(format_args!("mlprof: process {process} has no recording to cancel"));
         }
         other => return Err(Error::unexpected(client.process(), other)),
     }
@@ -220,7 +220,7 @@ fn record_to(names: &Names<'_>, mut client: Client, wishes: RecordRequest) -> Ou
     let trace = client.bytes(recorded.bytes)?;
     let samples = recorded.sample_bytes.map(|count| client.bytes(count)).transpose()?;
     if is_sampled && samples.is_none() {
-        let note = "there are no samples: the program is built with a version of mlprof that cannot yet take them";
+        let note = "there are no samples: the program uses an older mlprof, which cannot sample";
         recorded.notes.push(note.to_owned());
     }
     let trace = names.write("pt.trace.json.gz", &trace)?;
@@ -262,7 +262,7 @@ fn told(recorded: &Recorded) -> String {
     let (steps, events) = (counted(*steps, "step", "steps"), counted(*events, "event", "events"));
     let mut text = format!("{steps}{which}, {events}, {ops} of them ops");
     if *dropped > 0 {
-        text += &format!("; there was no room for {dropped} more");
+        text += &format!("; {dropped} more were dropped, because the buffer was full");
     }
     for note in &recorded.notes {
         text += &format!("\nnote: {note}");

@@ -66,13 +66,16 @@ pub enum Error {
     #[error(transparent)]
     Ranks(#[from] mlprof_analysis::Error),
     /// An input is a folder of tables, but an output file is requested.
-    #[error("{path} is a folder of tables: what is merged into one file are traces as JSON")]
+    #[error(
+        "cannot merge {path} into a file: it is a folder of tables, and only JSON traces can be \
+         merged"
+    )]
     Tables {
         /// Path of the folder.
         path: String,
     },
     /// None of the traces can be read.
-    #[error("none of the traces can be read")]
+    #[error("cannot read any of the traces")]
     NoneReadable,
     /// The merged file cannot be written.
     #[error("cannot write {path}", path = .path.display())]
@@ -84,7 +87,10 @@ pub enum Error {
         error: io::Error,
     },
     /// The output's extension does not determine a format.
-    #[error("{path}: the name must end in .json, .json.gz or .tar", path = .path.display())]
+    #[error(
+        "cannot write {path}: the name must end in .json, .json.gz or .tar",
+        path = .path.display()
+    )]
     Output {
         /// Path of the output.
         path: PathBuf,
@@ -134,7 +140,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         }
         match traces::read(source) {
             Ok(trace) => {
-                let status = traces::end_after_losses(&trace, &source.path(), "put together");
+                let status = traces::end_after_losses(&trace, &source.path(), "merged");
                 end = status.unwrap_or(end);
                 facts.push(RankFacts::of(path, &trace));
             }

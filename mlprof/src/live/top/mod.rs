@@ -60,7 +60,7 @@ fn interval(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         // The maximum is shorter than the time for which a process waits until its answer is read.
         Ok(seconds) if (0.05..=5.0).contains(&seconds) => Ok(seconds),
-        _ => Err("it is between 0.05 and 5 seconds".to_owned()),
+        _ => Err("expected a number of seconds between 0.05 and 5".to_owned()),
     }
 }
 
