@@ -12,7 +12,7 @@ pub enum Format {
     Svg,
     /// One file per action in the format of Python's cProfile, for pstats, snakeviz and gprof2dot
     Prof,
-    /// JSON for https://www.speedscope.app
+    /// JSON for speedscope.app
     Speedscope,
     /// Content of FILE as uncompressed JSON
     Json,

@@ -22,7 +22,7 @@ const BATCH_SIZE: usize = 16;
 /// What it goes on from.
 const PROMPT: &str = "In the morning the ";
 
-/// Train a small character transformer, generate text, and report where the time went
+/// Train a small transformer, generate text, and report where the time went
 #[derive(Parser)]
 struct Options {
     #[command(flatten)]

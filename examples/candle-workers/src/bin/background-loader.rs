@@ -20,7 +20,7 @@ use digits::{
 };
 use mlprof_candle::prelude::*;
 
-/// Train on handwritten digits that worker threads augment, and report where the time went
+/// Train on digits that worker threads augment, and report where the time went
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]

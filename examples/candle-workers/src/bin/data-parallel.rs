@@ -12,7 +12,7 @@ use candle_digits::Batch;
 use candle_workers::parallel::ParallelLearner;
 use clap::Parser;
 
-/// Train a network on handwritten digits in several processes, and report their times
+/// Train on handwritten digits in several processes, and report their times
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]

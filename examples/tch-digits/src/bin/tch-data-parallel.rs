@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use tch_digits::{Batch, ParallelLearner};
 
-/// Train a network on handwritten digits in several processes, and report their times
+/// Train on handwritten digits in several processes, and report their times
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
