@@ -1,4 +1,4 @@
--- Is it the machine? The own work of ranks for a step, machine by machine, that of the slowest rank first.
+-- Is a machine slow? Own work of the ranks per step, by machine, with the slowest rank first.
 --
 -- Of each rank the step in the middle counts. median_ns is that of the rank in the middle of the machine: where it is far
 -- below slowest_ns, one rank is slow and not the machine.

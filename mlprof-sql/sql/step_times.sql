@@ -1,4 +1,4 @@
--- How long did each step take, in the middle of the ranks and on the slowest one?
+-- How long did each step take, on the median rank and on the slowest one?
 --
 -- In the order of steps: what became slower, and when. Parts of a step that something interrupted are added up.
 with step_of_rank as (

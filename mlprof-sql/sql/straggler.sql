@@ -1,4 +1,4 @@
--- Which ranks do the others wait for, where do they lose it, and how much? None if all are healthy.
+-- Which ranks delay the others, in which phase, and by how much? Empty if all ranks are healthy.
 --
 -- As `mlprof analyze` says it. Compared is what each rank does itself, without the phases in which ranks wait for each
 -- other, over the steps that all ranks have. A rank is slow if that takes it, in the middle of its steps, a tenth longer

@@ -27,40 +27,54 @@ pub use self::error::Error;
 use self::output::Format;
 use self::tables::Folder;
 
-/// Asks traces as tables in SQL: of one rank, or of a fleet.
+/// Query traces of one rank or of many ranks with SQL
 ///
-/// The tables are those that `mlprof convert --to parquet` writes, of any number of ranks and cycles in one folder;
-/// `mlprof schema` prints their columns. A file that cannot be read is said, and the others are asked.
+/// FOLDER contains tables that mlprof convert --to parquet wrote, for any number of ranks and
+/// cycles. mlprof schema prints their columns. Unreadable files are reported, and the query uses
+/// the others.
 ///
-/// Exit status: 0; 1 if files were left out; 2 if there is no answer.
+/// Exit codes:
+///
+///   0    success
+///   1    unreadable files were left out
+///   2    an error: there is no result
+///
+/// Examples:
+///
+///   mlprof sql FOLDER straggler
+///   mlprof sql FOLDER "select * from steps limit 10" --format csv
 #[derive(Debug, Clone, clap::Parser)]
 #[command(name = "mlprof-sql", bin_name = "mlprof sql", version, verbatim_doc_comment)]
 pub struct Arguments {
-    /// The folder of the tables, or its address in S3 (s3://BUCKET/PREFIX)
+    /// Folder of the tables, or its address in S3 (s3://BUCKET/PREFIX)
     ///
-    /// Who asks S3, and where, say AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and
-    /// AWS_ENDPOINT_URL; AWS_SKIP_SIGNATURE=true asks as anybody.
+    /// These environment variables contain the credentials and the endpoint of S3:
+    /// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and
+    /// AWS_ENDPOINT_URL. AWS_SKIP_SIGNATURE=true reads public buckets without credentials.
     #[arg(value_name = "FOLDER", required_unless_present = "questions")]
     pub folder: Option<String>,
-    /// A question by its name, as `--questions` lists them; SQL; or a file of SQL (.sql)
-    #[arg(value_name = "QUESTION", required_unless_present = "questions")]
+    /// Query: a name that --questions lists, SQL text, or the path of a .sql file
+    #[arg(value_name = "QUERY", required_unless_present = "questions")]
     pub query: Option<String>,
-    /// How the answer is written; by default as the ending of --output says, else as a table
+    /// Format of the result [default: by the extension of --output, otherwise table]
     #[arg(long, value_enum)]
     pub format: Option<Format>,
-    /// Where to; by default standard output
+    /// Output file [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The most memory that a query may take, in MiB; sorts and sums go to the disk beyond it
+    /// Memory limit of the query in MiB [default: none]
+    ///
+    /// Sorts and aggregations beyond the limit use the disk.
     #[arg(long, value_name = "MIB", conflicts_with = "cluster")]
     pub memory: Option<NonZeroUsize>,
-    /// Has a cluster of Ballista answer, whose scheduler is there (df://HOST:PORT)
+    /// Run the query on a Ballista cluster with the scheduler at ADDRESS (df://HOST:PORT)
     ///
-    /// Its machines read the tables themselves: a folder must be at the same path on all of them, and for S3 they need
-    /// variables of their own. Only a program that is built for it can: cargo install mlprof-sql --features cluster.
+    /// The machines of the cluster read the tables themselves. A folder must have the same path on
+    /// all of them, and for S3 they need their own environment variables. The option requires a
+    /// build with cluster support: cargo install mlprof-sql --features cluster.
     #[arg(long, value_name = "ADDRESS")]
     pub cluster: Option<String>,
-    /// Lists the questions, or with QUESTION prints the SQL of one
+    /// List the named queries, or print the SQL of QUERY
     #[arg(long)]
     pub questions: bool,
 }

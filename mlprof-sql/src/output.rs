@@ -20,16 +20,16 @@ use mlprof_events::files::{StandardStream, WholeFile};
 
 use crate::Error;
 
-/// How an answer is written.
+/// Format of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// A table for a console
+    /// Text table for a terminal
     Table,
-    /// Values with commas between them
+    /// Comma-separated values with a header
     Csv,
-    /// A list of objects
+    /// JSON array of objects
     Json,
-    /// A table for other programs
+    /// Parquet file
     Parquet,
 }
 

@@ -11,10 +11,12 @@ use crate::live::{dump, ps, record, top};
 use crate::run::tools::Tool;
 use crate::{analyze, compare_numerics, convert, diff, merge, report, run, sql, tables, wrapper};
 
-/// Profiles training programs that nobody instrumented, prints their reports again, converts
-/// them and analyses traces.
+/// Profile training programs, print and convert reports, and analyze traces
+///
+/// Most commands exit with 0 on success and with 2 on an error. The help of a command states its
+/// other exit codes.
 #[derive(Parser)]
-#[command(name = "mlprof", version, bin_name = "mlprof")]
+#[command(name = "mlprof", version, bin_name = "mlprof", verbatim_doc_comment)]
 struct Command {
     #[command(subcommand)]
     subcommand: Subcommands,

@@ -11,44 +11,60 @@ use mlprof_report::output::say;
 
 use crate::report::{self, Limit};
 
-/// Says where the numbers of two runs part: the first module, loss, gradient or parameter that differs, and how far all are apart.
+/// Find the first difference between the numbers of two runs
 ///
-/// Each side is a record of the numerics profiler (.numerics.jsonl). First it says whether both began alike: with the same seed, batches
-/// and parameters, as far as the records know. Tensors of the same step are put beside each other by where they are
-/// in their model, and in the order in which they were seen, so that candle's and tch's modules
-/// find each other. Equal hashes prove that they are the same. Others differ where their shapes do,
-/// where NaN and infinite numbers are not the same ones or not known to be, and where they are
-/// further apart than rounding, and with --again than three times what varies between two runs of
-/// the reference. Steps that only one side has are named.
+/// The command prints the first module, loss, gradient or parameter that differs, and the distance
+/// of all tensors. Each side is a record of the numerics profiler (.numerics.jsonl).
 ///
-/// Exit status: 0; 1 if something differs, if one side has steps that the other lacks, or if
-/// nothing can be compared; 2 for what cannot be read or written.
+/// First, it reports whether both runs began with the same seed, batches and parameters, if the
+/// records contain them. Then it pairs the tensors of each step by their place in the model and by
+/// their order, so that modules of candle and tch match.
+///
+/// Tensors with equal hashes are equal. Other tensors differ in these cases:
+///
+///   - their shapes differ
+///   - their NaN and infinite numbers differ, or may differ
+///   - their distance exceeds the tolerance; with --again, it must also exceed three times the
+///     variation between runs of the reference
+///
+/// Steps that only one side has are listed.
+///
+/// Exit codes:
+///
+///   0    the numbers are equal
+///   1    something differs, one side lacks steps of the other, or nothing can be compared
+///   2    an error: a file cannot be read or written
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// The record of the reference
+    /// Record of the reference run
     #[arg(value_name = "REFERENCE")]
     pub reference: PathBuf,
-    /// The record of the other run
+    /// Record of the other run
     #[arg(value_name = "OTHER")]
     pub other: PathBuf,
-    /// The record of another run of the reference, by which it is known what varies from run to run; may be given more than once
+    /// Record of another run of the reference, which shows the variation between runs
+    ///
+    /// The option may be given more than once.
     #[arg(long, value_name = "RECORD")]
     pub again: Vec<PathBuf>,
-    /// A JSON object: what places of the other run are called in the reference, as {"features.0": "conv1"}; it holds for all below it, too
+    /// JSON file that maps names of the other run to names of the reference
+    ///
+    /// For example, {"features.0": "conv1"} also applies to everything inside features.0.
     #[arg(long, value_name = "FILE")]
     pub names: Option<PathBuf>,
-    /// How far numbers may be apart, as a part of their size [default: by the type of the elements,
-    /// as 1e-4 for f32 and 0 for integers]
-    #[arg(long, value_name = "PART", value_parser = part)]
+    /// Relative tolerance of numbers [default: depends on the element type]
+    ///
+    /// The default is 1e-4 for f32 and 0 for integers, for example.
+    #[arg(long, value_name = "SHARE", value_parser = part)]
     pub tolerance: Option<f64>,
-    /// How many rows the table has: a number such as 10, a share such as 0.1 or 10%, or all
+    /// Maximum number of rows: a number (10), a share (0.1 or 10%) or all [default: 20]
     #[arg(long, value_name = "N")]
     pub limit: Option<Limit>,
-    /// Print everything as JSON
+    /// Print the comparison as JSON
     #[arg(long, conflicts_with = "limit")]
     pub json: bool,
-    /// Write everything as one HTML page, instead of printing it
+    /// Write the comparison to OUT as one HTML page, and print nothing
     #[arg(long, value_name = "OUT", conflicts_with_all = ["json", "limit"])]
     pub html: Option<PathBuf>,
 }
@@ -56,7 +72,7 @@ pub struct Arguments {
 fn part(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(part) if part.is_finite() && part >= 0.0 => Ok(part),
-        _ => Err("use a number that is not below 0, such as 1e-3".to_owned()),
+        _ => Err("expected a number of at least 0, such as 1e-3".to_owned()),
     }
 }
 
@@ -128,7 +144,8 @@ fn record(path: &Path) -> Result<NumericsRecord, Error> {
     let record = read(BufReader::new(file)).map_err(failed)?;
     if record.is_cut_off {
         say(format_args!(
-            "{}: its last line is cut off, as of a run that was killed: it is read up to the last step that is whole",
+            "note: the last line of {} is truncated, for example because the run was killed; the \
+             record is read up to its last complete step",
             path.display()
         ));
     }

@@ -12,43 +12,49 @@ use crate::report::comparison::{Shown, show};
 use crate::report::{self, FailAbove, Limit};
 use crate::traces;
 
-/// Says what got slower or faster between two traces, mlprof's own or those of PyTorch's profiler.
+/// Compare traces from before and after a change
 ///
-/// The steps of one side are compared with the steps of the other: how long they took, and in them actions, ops,
-/// modules and kernels. A row is slower or faster only beyond what varies from step to step and while the
-/// program runs, by the rule of mlprof report --against.
+/// The command compares the duration of the steps on both sides, and the actions, ops, modules and
+/// kernels inside them. A row counts as slower or faster only if the difference exceeds the
+/// variation between steps and during the run. mlprof report --against uses the same rule.
 ///
-/// Each side is a trace, a folder of traces, or a folder of their tables (mlprof convert --to parquet), of which
-/// ops, modules, steps, stages and ranks are enough. Traces of several ranks are compared rank by rank; cycles of
-/// one run are one series of steps; traces with steps of one number are several runs.
+/// Each side is a trace, a folder of traces, or a folder of their Parquet tables, which mlprof
+/// convert --to parquet writes. Of the tables, ops, modules, steps, stages and ranks suffice.
+/// Traces may come from mlprof or from PyTorch's profiler.
 ///
-/// Exit status: 0; 1 if something got worse by more than --fail-above; 2 if a trace or most of its
-/// events cannot be read, or the sides cannot be compared.
+/// Traces of several ranks are compared rank by rank. Cycles of one run form one series of steps.
+/// Traces with the same step numbers are different runs.
+///
+/// Exit codes:
+///
+///   0    success
+///   1    something got worse by more than --fail-above
+///   2    an error: a trace or most of its events cannot be read, or the sides cannot be compared
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// What was before the change (.json, .json.gz, or a folder)
+    /// Trace from before the change (.json, .json.gz), or folder
     #[arg(value_name = "BEFORE")]
     pub before: PathBuf,
-    /// What is after it
+    /// Trace from after the change (.json, .json.gz), or folder
     #[arg(value_name = "AFTER")]
     pub after: PathBuf,
-    /// How many rows each table has: a number such as 10, a share such as 0.1 or 10%, or all
+    /// Maximum number of rows per table: a number (10), a share (0.1 or 10%) or all [default: 20]
     #[arg(long, value_name = "N")]
     pub limit: Option<Limit>,
-    /// Only rows whose name matches
+    /// Print only rows whose name matches REGEX
     #[arg(long, value_name = "REGEX")]
     pub filter: Option<Regex>,
-    /// Print everything as JSON
+    /// Print the comparison as JSON
     #[arg(long, conflicts_with_all = ["limit", "filter"])]
     pub json: bool,
-    /// Write it as one HTML page; nothing is printed
+    /// Write the comparison to OUT as one HTML page, and print nothing
     #[arg(long, value_name = "OUT", conflicts_with_all = ["json", "limit", "filter"])]
     pub html: Option<PathBuf>,
-    /// End with status 1 if something got worse by more, such as 5% or 0.05
+    /// Exit with 1 if something got worse by more than SHARE, such as 5% or 0.05
     ///
-    /// Only what is slower beyond what varies anyway, and is at least 1 % of the time of steps. Each has a line on
-    /// standard error.
+    /// A row counts only if it is slower than its usual variation explains, and if it is at least 1
+    /// % of the step time. Each such row is printed on standard error.
     #[arg(long, value_name = "SHARE")]
     pub fail_above: Option<FailAbove>,
 }

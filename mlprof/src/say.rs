@@ -17,7 +17,7 @@ pub(crate) fn say(text: &str) {
 pub(crate) fn losses(trace: &Trace, file: &Path) -> ExitCode {
     if let Some(reason) = &trace.info.cut_short {
         mlprof_report::output::say(format_args!(
-            "note: the end of {} is missing: {reason}; what came before is converted",
+            "note: the end of {} is missing: {reason}; the events before it are converted",
             file.display()
         ));
     }

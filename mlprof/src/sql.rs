@@ -10,16 +10,23 @@ use crate::exit_code::exit_code;
 /// Name of the program.
 const PROGRAM: &str = "mlprof-sql";
 
-/// Asks traces as tables in SQL: of one rank, or of a fleet.
+/// Query traces of one rank or of many ranks with SQL
 ///
-/// mlprof sql FOLDER straggler: who holds the others up; mlprof sql --questions lists what else can be asked by its name.
-/// mlprof sql FOLDER "select …" asks anything. What it takes besides, mlprof sql --help says.
+/// The command runs the separate program mlprof-sql, which contains a database engine. To install
+/// it:
 ///
-/// A program of its own does it, as it brings a database engine: cargo install mlprof-sql.
+///   cargo install mlprof-sql
+///
+/// mlprof sql --help prints its arguments, and mlprof sql --questions lists its named queries.
+///
+/// Examples:
+///
+///   mlprof sql FOLDER straggler
+///   mlprof sql FOLDER "select * from steps limit 10"
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment, disable_help_flag = true)]
 pub struct Arguments {
-    /// What mlprof-sql takes
+    /// Arguments of mlprof-sql
     #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
     pub arguments: Vec<OsString>,
 }
@@ -30,8 +37,8 @@ pub struct Arguments {
 pub enum Error {
     /// The program is not installed.
     #[error(
-        "mlprof sql needs the program mlprof-sql, which is neither beside mlprof nor on the PATH: `cargo install \
-         mlprof-sql` builds it, with the database engine DataFusion"
+        "cannot find the program mlprof-sql next to mlprof or in PATH; install it with `cargo \
+         install mlprof-sql`, which also builds the database engine DataFusion"
     )]
     NotInstalled,
     /// The program cannot be started.

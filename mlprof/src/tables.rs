@@ -105,11 +105,12 @@ pub(crate) fn is_folder_of_rollups(folder: &Path) -> bool {
     folder.join("ops").is_dir()
 }
 
-/// Prints what is in the tables that traces become by `mlprof convert --to parquet`.
+/// Print the columns of the Parquet tables that mlprof convert writes
 ///
-/// Every column with its type and meaning, and the version of the schema, which stands in every file as
-/// `mlprof.schema`.
+/// The output lists each column with its type and meaning. It also states the version of the
+/// schema, which each file contains as `mlprof.schema`.
 #[derive(Debug, Clone, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub struct SchemaArguments {}
 
 /// Prints the schema of the tables.

@@ -16,14 +16,15 @@ use crate::tables::{self, TraceFiles};
 #[non_exhaustive]
 pub enum Error {
     /// The folder contains no traces.
-    #[error("there is no trace in {path}: no file whose name ends in .json or .json.gz",
+    #[error("cannot find a trace in {path}: it contains no .json or .json.gz file",
         path = .path.display())]
     NoTraces {
         /// Path of the folder.
         path: PathBuf,
     },
     /// A rank was given for a folder of tables.
-    #[error("{path} is a folder of tables, which state their ranks: leave RANK= out", path = .path.display())]
+    #[error("cannot set the rank of {path}: its tables contain their ranks; omit RANK=",
+        path = .path.display())]
     RankOfTables {
         /// Path of the folder.
         path: PathBuf,
@@ -175,7 +176,7 @@ fn mostly_unreadable(info: &Info, path: &Path) -> Option<String> {
 /// describes what happens to the readable events.
 pub(crate) fn end_after_losses(trace: &Trace, path: &Path, others: &str) -> Option<ExitCode> {
     let reason = mostly_unreadable(&trace.info, path)?;
-    say(format_args!("error: {reason}; the others are {others}"));
+    say(format_args!("error: {reason}; the other events are {others}"));
     Some(ExitCode::from(MOST_IS_LOST))
 }
 

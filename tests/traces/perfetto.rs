@@ -245,7 +245,7 @@ fn arrows_that_lead_back_in_time_are_said() {
     fs::write(&json, format!("{{\"traceEvents\":[{}]}}", events.join(","))).expect("written");
     let native = folder.path().join("back.pftrace");
     let said = convert(&json, &native);
-    assert!(said.contains("note: 2 of 4 arrows are left out: they lead back in time"), "{said}");
+    assert!(said.contains("note: 2 of 4 arrows are omitted: they point back in time"), "{said}");
     let names = "select a.name, b.name from flow f join slice a on a.id = f.slice_out \
                  join slice b on b.id = f.slice_in order by 1, 2";
     let found = ask(&native, &[ERRORS, names]);

@@ -166,8 +166,8 @@ fn a_test_that_keeps_what_only_training_needs_is_found_until_it_no_longer_does()
     let saved = remembered(&faulty) - remembered(&mended);
     println!("{saved} ops are no longer remembered");
     assert!(remembered(&mended) * 10 <= saved, "{saved}");
-    // The cost of recording an op's graph was measured (docs/dev/findings-validation.md). The number of ops is
-    // counted and therefore constant.
+    // The cost of recording an op's graph was measured: docs/dev/findings-validation.md. The number
+    // of ops is counted and therefore constant.
     assert_promise_is_kept(f64::max, || {
         (seconds(&finding["cost"]["seconds"]), saved as f64 * REMEMBERED)
     });

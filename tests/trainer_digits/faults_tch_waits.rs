@@ -132,8 +132,8 @@ fn more_threads_for_each_op_than_cores_are_found_until_they_are_fewer() {
 }
 
 /// Checks a multiplication of 1024 × 1024 matrices on one thread. The savings depend on cores that
-/// other programs may use, so they are printed and not asserted. docs/dev/findings-validation.md contains
-/// measured values.
+/// other programs may use, so they are printed and not asserted. docs/dev/findings-validation.md
+/// contains measured values.
 #[test]
 fn long_ops_that_one_thread_works_on_are_found_until_all_cores_do() {
     assert_in_one_of_three(|| {

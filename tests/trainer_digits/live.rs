@@ -77,7 +77,7 @@ fn look_in(running: &mut Running, runtime: &Path, directory: &Path, profiler: &s
     assert_eq!(line.lines().count(), 2);
     if profiler == "none" {
         let error = refused(runtime, &["report", &number]);
-        assert!(error.contains("nothing measures in process"), "{error}");
+        assert!(error.contains("has no profiler and no report"), "{error}");
     } else {
         let table = succeed(runtime, &["report", &number]);
         assert!(Table::find("FIT", &table).row("run_training_batch").calls > 0);
@@ -125,9 +125,9 @@ fn the_environment_forbids_what_a_program_asks_for() {
 fn it_is_said_why_nobody_can_be_looked_into() {
     let runtime = tempdir().expect("a folder");
     let error = refused(runtime.path(), &["top"]);
-    assert!(error.contains("no training of this user listens"), "{error}");
+    assert!(error.contains("cannot find a training of this user"), "{error}");
     let error = refused(runtime.path(), &["record", "1073741824"]);
-    assert!(error.contains("there is no process 1073741824"), "{error}");
+    assert!(error.contains("cannot find process 1073741824"), "{error}");
     let own = std::process::id().to_string();
     let error = refused(runtime.path(), &["dump", &own]);
     assert!(error.contains("does not listen") && error.contains("MLPROF_LIVE=1"), "{error}");

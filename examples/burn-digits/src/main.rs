@@ -20,28 +20,28 @@ use clap::Parser;
 use digits::{Measured, Options, Plant, PlantOptions, finish};
 use mlprof_burn::prelude::*;
 
-/// Trains a small network on handwritten digits and tells where the time went.
+/// Train a small network on handwritten digits, and report where the time went
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
     options: Options,
-    /// Where to train.
+    /// Device to train on
     #[arg(long, value_enum, default_value_t)]
     device: DeviceName,
     #[command(flatten)]
     planting: PlantOptions,
 }
 
-/// The devices that this program is built for.
+/// Devices of this build.
 #[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
 enum DeviceName {
-    /// The processor, by burn's own kernels in Rust.
+    /// CPU, with burn's own Rust kernels
     #[default]
     Flex,
-    /// CUDA's first device.
+    /// First CUDA device
     #[cfg(feature = "cuda")]
     Cuda,
-    /// The GPU that WebGPU finds first, or a software one.
+    /// First WebGPU device, which may be a software renderer
     #[cfg(feature = "wgpu")]
     Wgpu,
 }

@@ -14,7 +14,7 @@ use digits::{
 };
 use mlprof_candle::prelude::*;
 
-/// Trains a small network on handwritten digits and tells where the time went.
+/// Train a small network on handwritten digits, and report where the time went
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]

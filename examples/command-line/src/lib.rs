@@ -13,97 +13,105 @@ use mlprof_core::report::page;
 use mlprof_core::tensor::{DeviceTiming, Schedule};
 use mlprof_core::{IntoProfiler, Output, Report, TensorProfiler};
 
-/// Which profiler, and where its reports go. Flatten it into a program's own options.
+/// Options of the profiler and of its reports. Flatten them into the options of a program.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ProfilerOptions {
-    /// "simple", "advanced", "tensor", "numerics", "nvtx", "none", or several joined by +.
+    /// Profiler: simple, advanced, tensor, numerics, nvtx or none; join several with +
     #[arg(long, default_value = "none", value_name = "NAME")]
     pub profiler: String,
-    /// Simple: self time, first call, quantiles and a row per thread.
+    /// Simple: report self time, first call, quantiles and a row per thread
     #[arg(long)]
     pub detailed: bool,
-    /// Simple: the same, and the bytes that each action read and wrote (Linux).
+    /// Simple: --detailed, and the bytes that each action read and wrote (Linux)
     #[arg(long)]
     pub measure_io: bool,
-    /// Simple: the same, and the CPU time of each action, which tells working from waiting (Linux).
+    /// Simple: --detailed, and the CPU time of each action (Linux)
+    ///
+    /// The CPU time shows whether an action worked or waited.
     #[arg(long)]
     pub measure_cpu: bool,
-    /// Simple, Advanced: the time that devices took for each action, by their own clocks (GPUs).
+    /// Simple, Advanced: measure the device time of each action with device clocks (GPUs)
     #[arg(long)]
     pub measure_devices: bool,
-    /// Advanced: write a .prof file per action, which Python's pstats and snakeviz open.
+    /// Advanced: write a .prof file per action, for Python's pstats and snakeviz
     #[arg(long)]
     pub dump_stats: bool,
-    /// Advanced: sample the stacks of all threads, a thousand times a second (Linux).
+    /// Advanced: sample the stacks of all threads 1000 times per second (Linux)
     #[arg(long)]
     pub sampled: bool,
-    /// Tensor: which steps are recorded, such as wait=1,warmup=1,active=3,repeat=1 (the default).
+    /// Tensor: steps to record [default: wait=1,warmup=1,active=3,repeat=1]
     #[arg(long, value_name = "STEPS")]
     pub schedule: Option<Schedule>,
-    /// Tensor: do not time kernels one by one where that makes steps slower (burn).
+    /// Tensor: record kernels without individual times, if timing slows down steps (burn)
     #[arg(long)]
     pub names_only: bool,
-    /// Tensor: how many rows the table has.
-    #[arg(long, value_name = "ROWS", default_value_t = 20)]
+    /// Tensor: maximum number of rows in the table
+    #[arg(long, value_name = "N", default_value_t = 20)]
     pub row_limit: usize,
-    /// Tensor: tell ops apart by the shapes of their inputs, too.
+    /// Tensor: group ops by name and input shapes
     #[arg(long)]
     pub input_shapes: bool,
-    /// Tensor: record allocations, and write what memory was used for over time.
+    /// Tensor: record allocations, and write the memory usage over time
     #[arg(long)]
     pub profile_memory: bool,
-    /// Tensor: record allocations, and write them for pytorch.org/memory_viz.
+    /// Tensor: record allocations, and write a snapshot for pytorch.org/memory_viz
     #[arg(long)]
     pub memory_snapshot: bool,
-    /// Tensor: record numbers, strides and overloads of ops for the trace, too (tch).
+    /// Tensor: record the scalars, strides and overloads of ops in the trace (tch)
     #[arg(long)]
     pub record_inputs: bool,
-    /// Tensor: say in the trace what each op computes.
+    /// Tensor: write the floating-point operations of each op to the trace
     #[arg(long)]
     pub with_flops: bool,
-    /// Tensor: say in the trace what was open around each op.
+    /// Tensor: write the stack of each op to the trace
     #[arg(long)]
     pub with_stack: bool,
-    /// Tensor: write what was recorded as Parquet tables beside the trace (needs the feature parquet).
+    /// Tensor: write the recording as Parquet tables next to the trace (feature `parquet`)
     #[arg(long)]
     pub parquet: bool,
-    /// Tensor: write flame graphs beside the trace.
+    /// Tensor: write flame graphs next to the trace
     #[arg(long)]
     pub flame: bool,
-    /// Let mlprof ps, top and record look in while it runs, as MLPROF_LIVE=1 does.
+    /// Let mlprof ps, top and record inspect the program while it runs
+    ///
+    /// MLPROF_LIVE=1 in the environment has the same effect.
     #[arg(long)]
     pub live: bool,
-    /// Numerics: end the training when a number is not finite.
+    /// Numerics: stop the training at the first NaN or infinity
     #[arg(long)]
     pub stop_on_nan: bool,
-    /// Numerics: look at what each op returns, too.
+    /// Numerics: also check the tensors that each op returns
     #[arg(long)]
     pub look_at_ops: bool,
-    /// Numerics: record every so many steps (10 by default).
+    /// Numerics: interval in steps between recorded steps [default: 10]
     #[arg(long, value_name = "STEPS")]
     pub every: Option<u64>,
-    /// Numerics: hash every tensor of recorded steps, those on devices too.
+    /// Numerics: hash all tensors of recorded steps, including those on devices
     #[arg(long)]
     pub hash: bool,
-    /// Numerics: run a batch forward again in which a number was not finite, also where the training goes on.
+    /// Numerics: rerun the forward pass of a batch with NaN or infinity
+    ///
+    /// This also happens if the training continues.
     #[arg(long)]
     pub rerun: bool,
-    /// Numerics: save the first tensor that is not finite, in --dirpath.
+    /// Numerics: save the first tensor with NaN or infinity to --dirpath
     #[arg(long)]
     pub save_tensors: bool,
-    /// Where report files go, with --filename.
-    #[arg(long, value_name = "DIR")]
+    /// Folder for report files, used with --filename
+    #[arg(long, value_name = "FOLDER")]
     pub dirpath: Option<PathBuf>,
-    /// Write reports to files, {dirpath}/{stage}-{filename}.txt.
+    /// Write reports to the files {dirpath}/{stage}-{filename}.txt
     #[arg(long, value_name = "NAME")]
     pub filename: Option<String>,
-    /// Write each report as JSON beside it, too; of several processes the first then says who holds the others up.
+    /// Also write each report as JSON next to its text file
+    ///
+    /// With several processes, the report of the first one states which rank delays the others.
     #[arg(long)]
     pub json_files: bool,
-    /// Write all reports as JSON, too.
+    /// Write all reports to FILE as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write all reports as one HTML page.
+    /// Write all reports to FILE as one HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 /// Number of waits in the process.
 static WAITS: AtomicU64 = AtomicU64::new(0);
 
-/// How long every file takes that such a program reads or writes. Flatten it into its own options.
+/// Simulated delay of file accesses. Flatten it into the options of a program with faults.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Disk {
-    /// Every file that is read or written takes so many milliseconds, as on a slow disk.
+    /// Delay of each file read and write in milliseconds, like a slow disk
     #[arg(long, default_value_t = 0, value_name = "MILLISECONDS")]
     slow_disk: u64,
 }

@@ -4,17 +4,16 @@ use clap::ValueEnum;
 
 use crate::{Disk, Options};
 
-/// What every program with faults can be told: what all can, which faults, and how slow its disk is. `Fault`
-/// are the program's own.
+/// Options of every program with faults. `Fault` is the enum of the faults of the program.
 #[derive(Debug, Clone, clap::Parser)]
 pub struct Faults<Fault: ValueEnum + Clone + Send + Sync + 'static> {
-    /// What every example on the digits can be told.
+    /// Options of every program that trains on digits.
     #[command(flatten)]
     pub options: Options,
-    /// What is done wrong; several with commas between them.
+    /// Faults to simulate; separate several with commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "FAULTS")]
     faults: Vec<Fault>,
-    /// What reads and writes take.
+    /// Simulated delay of file accesses.
     #[command(flatten)]
     pub disk: Disk,
 }

@@ -6,56 +6,62 @@ use command_line::ProfilerOptions;
 
 use crate::Plant;
 
-/// What every example on the digits can be told. Flatten it into the program's own options.
+/// Options of every program that trains on digits. Flatten them into the options of the program.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// Which profiler, and where its reports go.
+    /// Options of the profiler and of its reports.
     #[command(flatten)]
     pub profiling: ProfilerOptions,
-    /// How often all training digits are seen.
+    /// Number of passes over the training digits
     #[arg(long, default_value_t = 15)]
     pub epochs: usize,
-    /// How many digits are learned from at once.
+    /// Number of digits per batch
     #[arg(long, default_value_t = 32, value_parser = at_least_one)]
     pub batch_size: usize,
+    /// Random seed
+    ///
     /// The same seed gives the same network and the same accuracy.
     #[arg(long, default_value_t = 42)]
     pub seed: u64,
 }
 
-/// What examples with this project's trainer can be told besides.
+/// Additional options of programs that use the trainer of this workspace.
 #[derive(Debug, Clone, clap::Args)]
 pub struct TrainerOptions {
-    /// Save the network here after every epoch.
-    #[arg(long, value_name = "DIR")]
+    /// Folder for checkpoints, saved after every epoch
+    #[arg(long, value_name = "FOLDER")]
     pub checkpoint_dir: Option<PathBuf>,
-    /// Keep this many checkpoints with the lowest validation loss, and the latest as `last`, instead of all
-    #[arg(long, value_name = "NUMBER", requires = "checkpoint_dir")]
+    /// Number of checkpoints to keep: those with the lowest validation loss [default: all]
+    ///
+    /// The latest checkpoint is also kept, as `last`.
+    #[arg(long, value_name = "N", requires = "checkpoint_dir")]
     pub save_top_k: Option<usize>,
-    /// Go on from a checkpoint of this program, as if it had not been interrupted
+    /// Resume the training from a checkpoint of this program
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
-    /// End when the validation loss has not become lower for this many epochs
+    /// Number of epochs without a lower validation loss after which to stop
     #[arg(long, value_name = "EPOCHS")]
     pub patience: Option<usize>,
-    /// Write the loss of every step, to the last bit.
+    /// Write the exact loss of every step to FILE
     #[arg(long, value_name = "FILE")]
     pub loss_curve: Option<PathBuf>,
-    /// Train on CUDA's first device; needs the feature `cuda`.
+    /// Train on the first CUDA device (feature `cuda`)
     #[arg(long)]
     pub cuda: bool,
-    /// Begin with the weights of a checkpoint, be it of this program or of its twin in another framework.
+    /// Start with the weights of a checkpoint
+    ///
+    /// The checkpoint may come from this program or from the same program for another framework.
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
-    /// What to plant into it.
+    /// Numerical errors to plant.
     #[command(flatten)]
     pub planting: PlantOptions,
 }
 
-/// What can be planted into an example's network.
+/// Numerical errors to plant into the network.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct PlantOptions {
-    /// Make a mistake in the numbers, for --profiler numerics to find.
+    /// Plant a numerical error, for --profiler numerics to find
     #[arg(long, value_name = "MISTAKE")]
     pub plant: Option<Plant>,
 }

@@ -1,21 +1,22 @@
 //! Planted numerical mistakes, which the numerics profiler should detect.
 
-/// A mistake that is planted into the network on purpose, for `--profiler numerics` to find.
+/// Numerical error to plant into the network, for `--profiler numerics` to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Plant {
-    /// The layer `hidden` takes a logarithm, of 0 too, from step 20 on
+    /// From step 20 on, the layer `hidden` takes logarithms, including that of 0
     Nan,
-    /// The layer `hidden` divides by a variance of 0, from step 20 on
+    /// From step 20 on, the layer `hidden` divides by a variance of 0
     Variance,
-    /// The layer `hidden` returns nothing but 0: the `relu` of numbers that are all negative
+    /// The layer `hidden` returns only 0: the `relu` of negative numbers
     Dead,
-    /// A learning rate a hundred thousand times too high
+    /// The learning rate is 100,000 times too high
     LearningRate,
-    /// The layer `conv2` computes with 16 bits
+    /// The layer `conv2` computes with 16-bit floats
     Half,
-    /// The layer `conv2` returns 16 bits, and a hundred thousand times too small numbers for them
+    /// The layer `conv2` returns 16-bit floats that are 100,000 times too small
     Underflow,
-    /// The layer `conv2` has its filters upside down: as signal processing has convolutions, and other libraries
+    /// The layer `conv2` flips its filters, like convolutions in signal processing and in other
+    /// libraries
     Flipped,
 }
 

@@ -21,37 +21,37 @@ use crate::process_group::{Meeting, ProcessGroup};
 /// Number of steps after which `--lose-rank` takes effect.
 const LOST_AFTER: usize = 10;
 
-/// The command line of a program that trains in several processes.
+/// Options of a program that trains in several processes.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
     options: Options,
-    /// How many processes to start.
+    /// Number of processes to start
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     processes: u32,
-    /// How long processes wait for each other, in seconds.
+    /// Time in seconds that processes wait for each other
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
-    /// Let this rank end suddenly after 10 steps, to see what the others do.
+    /// Rank that exits abruptly after 10 steps
     #[arg(long, value_name = "RANK")]
     lose_rank: Option<u32>,
-    /// Let this rank be slow in every step, to see who is waited for.
+    /// Rank that is slow in every step
     #[arg(long, value_name = "RANK")]
     slow_rank: Option<u32>,
-    /// What it is slow at.
+    /// Part of the step in which --slow-rank is slow
     #[arg(long, value_enum, default_value_t = SlowAt::Data)]
     slow_at: SlowAt,
-    /// By how many milliseconds.
-    #[arg(long, value_name = "MS", default_value_t = 30)]
+    /// Delay of --slow-rank per step in milliseconds
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 30)]
     slow_by: u64,
 }
 
-/// What a rank can be slow at.
+/// Part of a step that can be slow.
 #[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
 enum SlowAt {
-    /// Reading its batches.
+    /// Reading batches
     Data,
-    /// Running the network.
+    /// Running the network
     Forward,
 }
 

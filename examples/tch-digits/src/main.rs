@@ -14,7 +14,7 @@ use mlprof_tch::prelude::*;
 use tch::Device;
 use tch_digits::{Batch, Learner};
 
-/// Trains a small network on handwritten digits and tells where the time went.
+/// Train a small network on handwritten digits, and report where the time went
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]

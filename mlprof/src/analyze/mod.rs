@@ -18,47 +18,63 @@ use crate::traces::{self, Source};
 /// Default number of rows per table.
 const ROWS: usize = 10;
 
-/// Answers questions about traces: mlprof's own, and those that PyTorch's profiler wrote.
+/// Analyze traces of mlprof or of PyTorch's profiler
 ///
-/// What costs time that could be saved, in up to five sentences. What steps spend their time on,
-/// and how long they wait for data; steps that took much longer than the others, and what differed
-/// in them; the critical path; what threads and devices did, and what they waited for; of several
-/// ranks also who holds the others up, as `mlprof merge` says it. Times are exact: parts add up to
-/// what they are parts of, to the nanosecond.
+/// For each trace, the command prints:
 ///
-/// A trace whose end is missing is read as far as it goes, and an event that cannot be read costs
-/// that event; notes state what is missing. Exit status: 0; 2 if a trace cannot be read, if most of
-/// its events cannot be read, or if traces of several ranks cannot be put together. What can be
-/// answered is answered all the same.
+///   - up to five findings, which are avoidable costs
+///   - the time of the steps, and how long they wait for data
+///   - steps that took much longer than the others, and how they differed
+///   - the critical path
+///   - the work and the waits of threads and devices
+///
+/// For several ranks, it also prints which rank delays the others, like mlprof merge. Times are
+/// exact to the nanosecond: parts add up to their total.
+///
+/// A trace with a missing end is read up to that point. Unreadable events are skipped. Notes state
+/// what is missing.
+///
+/// Exit codes:
+///
+///   0    success
+///   2    an error: a trace or most of its events cannot be read, or the traces of several ranks
+///        cannot be combined
+///
+/// The readable traces are analyzed in either case.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// The traces (.json, .json.gz), or folders with traces or with their tables (mlprof convert --to
-    /// parquet); RANK=TRACE gives the rank of one that does not state it (distributedInfo, or rank3
-    /// in its name)
+    /// Traces (.json, .json.gz), or folders of traces or of their Parquet tables
+    ///
+    /// mlprof convert --to parquet writes the tables. The rank of a trace is stored in the file, or
+    /// its file name contains it, as in rank3. RANK=TRACE sets the rank of any other trace.
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
-    /// How many rows each table has
+    /// Maximum number of rows per table
     #[arg(long, value_name = "N", default_value_t = ROWS, conflicts_with = "form")]
     pub limit: usize,
-    /// Print everything as JSON
+    /// Print all results as JSON
     #[arg(long, group = "form")]
     pub json: bool,
-    /// Print what each rule for findings says: found, healthy and by which numbers, or what it
-    /// lacks
+    /// Print the outcome of each finding rule instead of the tables
+    ///
+    /// A rule has found something, is healthy, or lacks inputs. The numbers behind the outcome are
+    /// also printed.
     #[arg(long, group = "form")]
     pub explain_rules: bool,
-    /// Write all answers as one HTML page; nothing is printed
+    /// Write all results to OUT as one HTML page, and print nothing
     ///
-    /// The page is one file that needs no network, of 3 MB at most. Of more than 16 traces the first 16 have a
+    /// The page is a single file of at most 3 MB and needs no network. The first 16 traces have a
     /// section each.
     #[arg(long, value_name = "OUT", group = "form")]
     pub html: Option<PathBuf>,
-    /// With --html: reports of the same run (JSON), which stand above the answers
+    /// With --html: reports of the same run (JSON), shown above the results
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "html")]
     pub report: Vec<PathBuf>,
-    /// JSON, HTML: the step whose critical path is there stretch by stretch (by default that in the middle)
-    #[arg(long, value_name = "NUMBER", requires = "form")]
+    /// With --json or --html: number of the step whose critical path is listed in full
+    ///
+    /// The default is the step in the middle.
+    #[arg(long, value_name = "N", requires = "form")]
     pub step: Option<u64>,
 }
 
@@ -145,7 +161,7 @@ fn write_page(arguments: &Arguments, sources: &[Source], page: &Path) -> Result<
                 answered.add(file, analysis);
                 count += 1;
             }
-            Err(error) => answered.note(format!("a trace is missing here: {}", Chain(error))),
+            Err(error) => answered.note(format!("a trace is missing: {}", Chain(error))),
         }
         Ok(())
     })?;

@@ -4,23 +4,23 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 #[non_exhaustive]
 pub enum Format {
-    /// Chrome's trace events, for Perfetto and chrome://tracing
+    /// Chrome trace events, for Perfetto and chrome://tracing
     Chrome,
-    /// Lines of outermost;…;innermost and microseconds, for flame graph tools
+    /// Folded stacks for flame graph tools: outermost;…;innermost and microseconds or bytes
     Folded,
-    /// A flame graph to open in a browser
+    /// Flame graph as an SVG file, for a browser
     Svg,
-    /// A file per action as Python's cProfile writes it, for pstats, snakeviz and gprof2dot
+    /// One file per action in the format of Python's cProfile, for pstats, snakeviz and gprof2dot
     Prof,
-    /// For speedscope.app
+    /// JSON for speedscope.app
     Speedscope,
-    /// The same as indented JSON, not compressed
+    /// Content of FILE as uncompressed JSON
     Json,
-    /// Perfetto's own format: smaller than JSON, read faster, and nothing is lost that crosses something
+    /// Perfetto's binary format: smaller than JSON, faster to load, and keeps overlapping slices
     Pftrace,
-    /// XSpace, for XProf and TensorBoard's Profile page: steps, input pipeline, ops, kernels, memory
+    /// XSpace, for XProf and TensorBoard's Profile page: steps, input, ops, kernels and memory
     Xplane,
-    /// A folder of tables for DuckDB, Spark, polars, … (mlprof schema says what is in them)
+    /// Folder of Parquet tables, for DuckDB, Spark and polars; mlprof schema prints the columns
     Parquet,
 }
 

@@ -21,55 +21,63 @@ use crate::report::unpack;
 use crate::say;
 use crate::tables;
 
-/// Converts a report (JSON that mlprof wrote) or a trace (.pt.trace.json, .pt.trace.json.gz) for
-/// other tools.
+/// Convert a report or a trace to the file format of another tool
 ///
-/// What there is:
+/// FILE is a report that mlprof wrote as JSON, or a trace (.pt.trace.json, .pt.trace.json.gz).
+///
+/// Formats, by content of FILE:
 ///
 ///   Advanced report    prof, folded, svg, speedscope, json
 ///   samples, memory    folded, svg, speedscope, json
 ///   trace              chrome, folded, svg, speedscope, json, pftrace, xplane, parquet
 ///   other reports      json
 ///
-/// Reports hold sums: folded, svg and speedscope show call trees by self time (of samples by the
-/// work that they stand for, or with --waiting by waiting; of memory by bytes) in no order of time, and there is no time line to be
-/// made from them. Of a trace, folded and svg show what threads of the host did, by self time, and
-/// with --devices also kernels and copies; speedscope shows what happened when, with a profile per
-/// thread and per stream of a device.
+/// Reports hold totals and no timeline. For reports, folded, svg and speedscope contain call trees,
+/// weighted by self time, by estimated working or waiting time (samples) or by bytes (memory).
 ///
-/// Exit status: 0; 2 if the file or most of a trace's events cannot be read, or nothing can be
-/// written. Events that can be read are converted all the same.
+/// For traces, folded and svg contain the self time of host threads, and with --devices also
+/// kernels and copies. speedscope contains a timeline for each thread and for each stream of a
+/// device.
+///
+/// The paths of the written files are printed on standard error.
+///
+/// Exit codes:
+///
+///   0    success
+///   2    an error: FILE or most of the events of a trace cannot be read, or nothing can be written
+///
+/// Readable events are converted even if most of a trace is unreadable.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// The report or trace, compressed by gzip or not; for pftrace and xplane also a folder of tables
+    /// Report or trace, plain or gzip-compressed; for pftrace and xplane also a folder of tables
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// What to convert it to
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub to: Format,
-    /// The file to write, or the folder if there are several; - for standard output
+    /// Output file, or folder for several outputs; - is standard output
     ///
-    /// By default beside FILE and named after it; JSON goes to standard output. A file that is there
-    /// already is replaced.
+    /// By default, outputs are written next to FILE and named after it, and JSON goes to standard
+    /// output. An existing file is replaced.
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
-    /// folded, svg: do not put threads together, but below a frame for each
+    /// folded, svg: keep threads separate, each below a frame of its own
     #[arg(long)]
     pub by_thread: bool,
-    /// folded, svg of a trace: add what devices did, below a frame for each device and stream
+    /// folded, svg of a trace: include device work, below a frame for each device and stream
     ///
-    /// Threads and devices work at the same time: the sum of all is longer than the trace. A trace
-    /// without threads has its devices without this option.
+    /// Threads and devices work in parallel, so the total exceeds the duration of the trace. If a
+    /// trace has no threads, its device work is always included.
     #[arg(long)]
     pub devices: bool,
-    /// Advanced reports that were sampled, too: the samples, not the call trees
+    /// Convert the samples of an Advanced report instead of its call trees
     #[arg(long)]
     pub samples: bool,
-    /// Samples: where threads waited, not where they worked
+    /// Samples: weight stacks by waiting time instead of working time
     #[arg(long)]
     pub waiting: bool,
-    /// Memory: which blocks
+    /// Memory: blocks to convert
     #[arg(long, value_name = "BLOCKS", value_enum, default_value_t = Blocks::Peak)]
     pub memory: Blocks,
 }
@@ -77,9 +85,9 @@ pub struct Arguments {
 /// Memory blocks to convert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Blocks {
-    /// Those that were alive when the process had most
+    /// Blocks that were alive when the process used the most memory
     Peak,
-    /// Those that were still alive at the end
+    /// Blocks that were still alive at the end
     Alive,
     /// Large copies
     Copies,
@@ -132,8 +140,8 @@ fn tell_cut(stacks: &Stacks) {
     let cut = stacks.cut;
     if cut > 0 {
         mlprof_report::output::say(format_args!(
-            "note: {cut} calls or slices are further inside than stacks go ({} frames, {} stacks, {} MiB \
-             of folded text); all below the same frame are one frame, {}",
+            "note: {cut} calls or slices exceed the limits of stacks ({} frames, {} stacks, {} MiB \
+             of folded text); those with the same parent are merged into one frame, {}",
             folded::MOST_FRAMES,
             folded::MOST_STACKS,
             folded::MOST_BYTES >> 20,
@@ -156,7 +164,7 @@ fn lines_of(
     tell_cut(stacks);
     let lines = stacks.folded(arguments.by_thread);
     match lines.is_empty() {
-        true => Err(impossible(what, arguments.to, "there is nothing in it", possible)),
+        true => Err(impossible(what, arguments.to, "it contains no data", possible)),
         false => Ok(lines),
     }
 }

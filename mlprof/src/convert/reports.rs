@@ -24,32 +24,33 @@ pub(super) fn of_report(
         of_stacks(what, stacks, (title, report), stage, arguments).map(|output| vec![output])
     };
     let of_samples = |samples: &Samples| {
-        let title = if arguments.waiting { "waiting, estimated" } else { "work, estimated" };
+        let title =
+            if arguments.waiting { "estimated waiting time" } else { "estimated working time" };
         sums("samples", &Stacks::of_samples(samples, arguments.waiting), title)
     };
     match report {
         Report::Advanced(report) if arguments.samples => match &report.samples {
             Some(samples) => of_samples(samples),
             None => Err(impossible(
-                "the report of an Advanced profiler",
+                "an Advanced report",
                 arguments.to,
-                "nothing was sampled; leave --samples away",
+                "it contains no samples; omit --samples",
                 &OF_CALL_TREES,
             )),
         },
         Report::Advanced(report) if arguments.to == Format::Prof => profs(report, stage),
         Report::Advanced(report) => {
-            let what = "the report of an Advanced profiler";
+            let what = "an Advanced report";
             sums(what, &Stacks::of_report(report), "self time")
         }
         Report::Samples(report) => of_samples(&report.samples),
         Report::Memory(report) => {
             let (tree, title) = match arguments.memory {
-                Blocks::Peak => (&report.peak, "memory at its peak"),
-                Blocks::Alive => (&report.alive, "memory that is still alive"),
+                Blocks::Peak => (&report.peak, "memory at the peak"),
+                Blocks::Alive => (&report.alive, "live memory at the end"),
                 Blocks::Copies => (&report.copies, "large copies"),
             };
-            sums("the report of memory", &Stacks::of_memory(tree), title)
+            sums("a memory report", &Stacks::of_memory(tree), title)
         }
         other => {
             let (what, reason) = without_stacks(other);
@@ -62,28 +63,20 @@ pub(super) fn of_report(
 /// converted.
 fn without_stacks(report: &Report) -> (&'static str, &'static str) {
     match report {
-        Report::Simple(_) => (
-            "the report of a Simple profiler",
-            "it holds sums per action, not which action was inside which",
-        ),
+        Report::Simple(_) => ("a Simple report", "it contains totals per action and no call tree"),
         Report::Tensor(_) => (
-            "the report of a Tensor profiler",
-            "it holds a table; convert the trace that was written beside it (.pt.trace.json.gz)",
+            "a Tensor report",
+            "it contains only a table; convert the trace next to it (.pt.trace.json.gz)",
         ),
-        Report::Lines(_) => (
-            "the report of a line profiler",
-            "it holds sums per line, not which function called which",
-        ),
-        Report::Numerics(_) => {
-            ("the report of a numerics profiler", "it holds the numbers of tensors, and no times")
-        }
-        _ => ("this report", "it is of a kind that this version does not know"),
+        Report::Lines(_) => ("a lines report", "it contains totals per line and no call tree"),
+        Report::Numerics(_) => ("a numerics report", "it contains tensor values and no times"),
+        _ => ("this report", "this version does not know its kind"),
     }
 }
 
 fn profs(report: &AdvancedReport, stage: Option<Stage>) -> Result<Vec<Output>, Error> {
     if report.actions.is_empty() {
-        let (what, reason) = ("the report of an Advanced profiler", "no action has ended in it");
+        let (what, reason) = ("an Advanced report", "it contains no completed action");
         return Err(impossible(what, Format::Prof, reason, &OF_CALL_TREES));
     }
     let of_action = |action| {
@@ -121,8 +114,7 @@ fn of_stacks(
         _ => Err(impossible(
             what,
             arguments.to,
-            "it holds sums, which have no place on a time line and are not those of calls; the \
-             Tensor profiler writes time lines",
+            "it contains totals and no timeline; the Tensor profiler records timelines",
             possible,
         )),
     }

@@ -23,7 +23,7 @@ pub(super) fn of_tables(arguments: &Arguments) -> Result<ExitCode, Error> {
         return Err(impossible(
             "a folder of tables",
             arguments.to,
-            "it may hold many traces; convert the traces that they were made of",
+            "it may contain many traces; convert the original traces instead",
             &[Format::Pftrace, Format::Xplane],
         ));
     }
@@ -65,8 +65,8 @@ pub(super) fn of_trace(trace: Trace, arguments: &Arguments) -> Result<Output, Er
             let lines = lines_of(&stacks, "a trace", &OF_TRACES, arguments)?;
             let has_devices = stacks.threads.iter().any(|stacks| stacks.thread.is_none());
             let title = match has_devices {
-                true => format!("self time on the host, and time of devices: {name}"),
-                false => format!("self time on the host: {name}"),
+                true => format!("host self time and device time: {name}"),
+                false => format!("host self time: {name}"),
             };
             if !has_devices {
                 tell_without_devices(&trace);
@@ -81,7 +81,7 @@ pub(super) fn of_trace(trace: Trace, arguments: &Arguments) -> Result<Output, Er
         Format::Prof | Format::Parquet => Err(impossible(
             "a trace",
             arguments.to,
-            "it says when ops ran, not which functions called which",
+            "it contains a timeline and no call counts of functions",
             &OF_TRACES,
         )),
     }
@@ -103,8 +103,8 @@ fn tell_without_devices(trace: &Trace) {
     let count = trace.slices.iter().filter(|slice| slice.category.is_device_work()).count();
     if count > 0 {
         mlprof_report::output::say(format_args!(
-            "note: the stacks are those of the host: {count} kernels, copies and fills of devices are left out \
-             (--devices adds them)"
+            "note: the stacks contain only host threads; {count} kernels, copies and fills of \
+             devices are omitted (--devices includes them)"
         ));
     }
 }
@@ -118,7 +118,8 @@ fn tell_crossing(trace: &Trace) {
     let count: usize = crossing.map(|track| track.slices.len()).sum();
     if count > 0 {
         mlprof_report::output::say(format_args!(
-            "note: {count} slices cross others of their track and are left out: their time would be counted twice"
+            "note: {count} slices partly overlap others on their track and are omitted, because \
+             their time would be counted twice"
         ));
     }
 }
@@ -126,7 +127,8 @@ fn tell_crossing(trace: &Trace) {
 fn tell_left_out(written: &perfetto::Written) {
     if written.flows_left_out > 0 {
         mlprof_report::output::say(format_args!(
-            "note: {} of {} arrows are left out: they lead back in time, as Perfetto's cannot",
+            "note: {} of {} arrows are omitted: they point back in time, which Perfetto does not \
+             allow",
             written.flows_left_out,
             written.flows + written.flows_left_out
         ));

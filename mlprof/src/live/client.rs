@@ -224,7 +224,7 @@ impl Client {
             }
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
                 let seconds = PATIENCE.as_secs();
-                let error = io::Error::other(format!("it has not answered for {seconds} s"));
+                let error = io::Error::other(format!("no answer in {seconds} s"));
                 Error::Connection { process, error }
             }
             _ => Error::Connection { process, error },

@@ -5,21 +5,25 @@ use mlprof_events::live::{Answer, Dump, Request};
 use super::client::Client;
 use super::{Error, ProcessName, print, stacks};
 
-/// Says what every thread of a training is in right now: its open actions, outermost first, and for how long.
+/// Print the open actions of each thread of a running training
 ///
-/// They are known where a Simple or an Advanced profiler measures. With --stacks also the functions that every thread is in,
-/// whatever they are written in and whoever measures (Linux): each thread is interrupted for it once or twice.
+/// The output lists the actions from the outermost to the innermost, with the time since each
+/// began. Actions are known if the program has a Simple or an Advanced profiler.
+///
+/// --stacks also prints the functions on the stack of each thread, in any language and without a
+/// profiler (Linux). It interrupts each thread once or twice.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// The number of its process: mlprof ps lists them
+    /// Process id, as printed by mlprof ps
     #[arg(value_name = "PID")]
     pub process: ProcessName,
-    /// Say which functions every thread is in, the innermost first; idle threads that wait for the
-    /// same on one line
+    /// Also print the stack of each thread, innermost function first (Linux)
+    ///
+    /// Idle threads that wait for the same object share a line.
     #[arg(long)]
     pub stacks: bool,
-    /// Print it as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -41,7 +45,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
         && dump.stacks.is_empty()
         && !dump.notes.iter().any(|it| it.contains("stacks"))
     {
-        let note = "there are no stacks: the program is built with a version of mlprof that cannot yet say them";
+        let note =
+            "there are no stacks: the program uses an older mlprof, which cannot record them";
         dump.notes.push(note.to_owned());
     }
     let text = if arguments.json {
@@ -66,7 +71,7 @@ fn text(dump: &Dump) -> String {
         }
     }
     if dump.threads.is_empty() && dump.notes.is_empty() {
-        text += "nothing is open\n";
+        text += "no open actions\n";
     }
     text += &stacks::text(&dump.stacks);
     dump.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
@@ -94,7 +99,7 @@ main
 ";
         assert_eq!(text(&dump), expected);
         let nothing = Dump { threads: Vec::new(), stacks: Vec::new(), notes: Vec::new() };
-        assert_eq!(text(&nothing), "nothing is open\n");
+        assert_eq!(text(&nothing), "no open actions\n");
     }
 
     #[test]
@@ -120,7 +125,7 @@ main (thread 4711) is in
   data::load (src/data.rs:12)
   (callers not known)
 loader (thread 4712) is in
-  what is not known: it could not be interrupted
+  (unknown: the thread could not be interrupted)
 note: no profiler
 ";
         assert_eq!(text(&dump), expected);

@@ -16,14 +16,15 @@ pub enum Error {
     #[error(transparent)]
     Folder(#[from] mlprof_events::live::FolderError),
     /// No process has this id.
-    #[error("there is no process {process}: `mlprof ps` lists those that can be looked into")]
+    #[error("cannot find process {process}; `mlprof ps` lists the processes that can be inspected")]
     NoProcess {
         /// Name of the requested process.
         process: ProcessName,
     },
     /// Processes in several containers have this id, but no process in the current namespace does.
     #[error(
-        "several containers have a process {number}: name one of them ({})",
+        "process {number} is ambiguous, because several containers have one; use one of these \
+         names: {}",
         .names.iter().map(ProcessName::to_string).collect::<Vec<_>>().join(", ")
     )]
     Ambiguous {
@@ -33,15 +34,15 @@ pub enum Error {
         names: Vec<ProcessName>,
     },
     /// The process belongs to another user.
-    #[error("process {process} belongs to another user, whom alone it answers")]
+    #[error("cannot inspect process {process}: it belongs to another user")]
     OtherUser {
         /// Name of the process.
         process: ProcessName,
     },
     /// The process runs, but does not listen.
     #[error(
-        "process {process} does not listen: a program that has one of mlprof's plugins with its feature `live` does if it is started \
-         with MLPROF_LIVE=1 in its environment, any other one by `mlprof run --live`"
+        "cannot inspect process {process}: it does not listen; set MLPROF_LIVE=1 for programs with \
+         an mlprof plugin (feature `live`), and start other programs with `mlprof run --live`"
     )]
     NotListening {
         /// Name of the process.
@@ -49,30 +50,31 @@ pub enum Error {
     },
     /// No training of this user listens.
     #[error(
-        "no training of this user listens: a program that has one of mlprof's plugins with its feature `live` does if it is started \
-         with MLPROF_LIVE=1 in its environment, any other one by `mlprof run --live`"
+        "cannot find a training of this user that can be inspected; set MLPROF_LIVE=1 for programs \
+         with an mlprof plugin (feature `live`), and start other programs with `mlprof run --live`"
     )]
     NoneListens,
     /// More than one training listens.
-    #[error("{} trainings listen: name one of them ({})", .0.len(), .0.iter().map(ProcessName::to_string).collect::<Vec<_>>().join(", "))]
+    #[error("{} trainings can be inspected; choose one of these processes: {}",
+        .0.len(), .0.iter().map(ProcessName::to_string).collect::<Vec<_>>().join(", "))]
     SeveralListen(
         /// Names of the processes.
         Vec<ProcessName>,
     ),
     /// The process does not accept connections, because its backlog is full.
-    #[error("process {process} does not take connections: it may be stopped")]
+    #[error("cannot connect to process {process}: it may be stopped")]
     NotAnswering {
         /// Name of the process.
         process: ProcessName,
     },
     /// The process closed the connection.
-    #[error("process {process} ended, or closed the connection, before it had answered")]
+    #[error("process {process} ended or closed the connection before it answered")]
     Gone {
         /// Name of the process.
         process: ProcessName,
     },
     /// Communication with the process failed.
-    #[error("process {process} cannot be asked")]
+    #[error("cannot query process {process}")]
     Connection {
         /// Name of the process.
         process: ProcessName,
@@ -91,7 +93,7 @@ pub enum Error {
     /// The answer cannot be parsed. The process uses another protocol version, or is not a
     /// training.
     #[error(
-        "what process {process} answers is not understood: {reason}; is it of another version of mlprof?"
+        "cannot parse the reply of process {process}: {reason}; it may use another mlprof version"
     )]
     NotUnderstood {
         /// Name of the process.
@@ -101,15 +103,15 @@ pub enum Error {
     },
     /// The process has no profiler.
     #[error(
-        "nothing measures in process {process}, so there is no report yet: `mlprof record {process}` records a few of its \
-         steps"
+        "process {process} has no profiler and no report; `mlprof record {process}` records a few \
+         of its steps"
     )]
     NothingMeasures {
         /// Name of the process.
         process: ProcessName,
     },
     /// All queried ranks refused the recording.
-    #[error("none of the {ranks} ranks that could be asked was recorded")]
+    #[error("cannot record any of the {ranks} reachable ranks")]
     NoRank {
         /// Number of queried ranks.
         ranks: usize,
@@ -124,7 +126,7 @@ pub enum Error {
         error: io::Error,
     },
     /// The system has no Unix sockets.
-    #[error("this system has no Unix sockets, by which mlprof looks into a training that runs")]
+    #[error("cannot inspect trainings on this system: it has no Unix sockets")]
     NotUnix,
 }
 
@@ -133,7 +135,7 @@ impl Error {
     pub(super) fn unexpected(process: ProcessName, answer: Answer) -> Self {
         match answer {
             Answer::Error { message } => Self::Refused { process, message },
-            _ => Self::NotUnderstood { process, reason: "it answers something else".to_owned() },
+            _ => Self::NotUnderstood { process, reason: "unexpected kind of reply".to_owned() },
         }
     }
 }

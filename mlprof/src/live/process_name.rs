@@ -38,9 +38,8 @@ impl FromStr for ProcessName {
             None => (text, None),
         };
         let parsed = number.parse().ok().zip(namespace.map(str::parse).transpose().ok());
-        let (number, namespace) = parsed.ok_or(
-            "it is neither the number of a process nor NUMBER@NAMESPACE, as mlprof ps lists them",
-        )?;
+        let (number, namespace) =
+            parsed.ok_or("expected a process id, or PID@NAMESPACE as printed by mlprof ps")?;
         Ok(Self { number, namespace })
     }
 }

@@ -11,17 +11,23 @@ use super::listed::Listed;
 use super::survey::survey;
 use super::{Error, print, table};
 
-/// Lists the trainings of this user that listen: programs with one of mlprof's plugins that were started with
-/// MLPROF_LIVE=1 in their environment.
+/// List the running trainings of this user that mlprof can inspect
 ///
-/// STEPS/S is that of the last 128 steps. PROFILER is what the program measures with; mlprof record
-/// needs none. One that does not answer within three seconds is listed with the reason. A process
-/// of another container has its number there and the inode of its PID namespace, 1@4026532201,
-/// unless its number is known here.
+/// A program is listed if it contains one of mlprof's plugins and was started with MLPROF_LIVE=1 in
+/// its environment, or if `mlprof run --live` started it.
+///
+/// Columns:
+///
+///   PID         process id; 1@4026532201 is process 1 of another container, whose PID namespace
+///               has that inode
+///   STEPS/S     rate of the last 128 steps
+///   PROFILER    profilers of the program; mlprof record needs none
+///
+/// A process that does not answer within three seconds is listed with the reason.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// Print everything as JSON: a list of processes, each with its trainings and the times of their last steps
+    /// Print the processes as JSON, with their trainings and the times of the last steps
     #[arg(long)]
     pub json: bool,
 }

@@ -45,9 +45,9 @@ pub(super) fn group_of(process: ProcessName) -> Result<Option<Group>, Error> {
     for (rank, process) in chosen {
         match member(rank, process) {
             Ok(Some(member)) => members.push(member),
-            Ok(None) => {
-                notes.push(format!("rank {rank} (process {process}) is between two stages"))
-            }
+            Ok(None) => notes.push(format!(
+                "rank {rank} (process {process}) is not recorded: it is between two stages"
+            )),
             Err(error) => notes.push(format!("rank {rank} is not recorded: {}", Chain(&error))),
         }
     }
@@ -96,8 +96,8 @@ fn chosen(
                 one_each.insert(rank, process);
             }
             _ => notes.push(format!(
-                "rank {rank} is not recorded: the processes [{}] all say that they are it, and nothing tells two \
-                 trainings apart, as MASTER_PORT would",
+                "rank {rank} is not recorded: the processes [{}] all have this rank, and no \
+                 variable such as MASTER_PORT distinguishes their trainings",
                 processes.iter().map(ProcessName::to_string).collect::<Vec<_>>().join(", ")
             )),
         }
@@ -113,8 +113,8 @@ fn missing_note(missing: &[u32], world_size: u32) -> Option<String> {
     };
     (!names.is_empty()).then(|| {
         format!(
-            "of the {world_size} ranks these are not recorded: {}{more}; they do not listen on this machine, do not answer, \
-             run no stage, or have ended",
+            "these of the {world_size} ranks are not recorded: {}{more}; they do not listen on \
+             this machine, do not answer, run no stage, or have ended",
             names.join(", ")
         )
     })
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(found, [(0, 11), (1, 10)]);
         let [stage, missing] = &notes[..] else { panic!("{notes:?}") };
         assert!(stage.starts_with("rank 3 (process 13) is not recorded: it is in another stage"));
-        assert!(missing.starts_with("of the 4 ranks these are not recorded: 2; "), "{missing}");
+        assert!(missing.starts_with("these of the 4 ranks are not recorded: 2; "), "{missing}");
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
         let (found, notes) = chosen_of(&all);
         assert_eq!(found, [(0, 10)], "the one that was named is");
         assert!(
-            notes.iter().any(|note| note.contains("the processes [12, 13] all say")),
+            notes.iter().any(|note| note.contains("the processes [12, 13] all have")),
             "{notes:?}"
         );
     }

@@ -19,58 +19,60 @@ use super::{Error, ProcessName, print, ranks};
 /// Default number of steps to record.
 const STEPS: u64 = 5;
 
-/// Records a few steps of a training that runs, and writes them as a trace (.pt.trace.json.gz).
+/// Record a few steps of a running training as a trace
 ///
-/// The training goes on, and needs no profiler: what it has goes on measuring beside it. Steps are whole; the one
-/// before them warms up and is not in the trace. With --seconds the steps are recorded that run during that time; where
-/// none begins, whatever happens is, without steps.
+/// The training continues and needs no profiler. Its own profilers also continue to measure. The
+/// command records whole steps, after one warm-up step that is not part of the trace. With
+/// --seconds, it records the steps that run during that time, or everything else that happens if no
+/// step begins.
 ///
-/// Of a training in several processes all that are on this machine are recorded, at the same steps: a file for each, with its
-/// rank. Who cannot be is said, and the others are recorded.
+/// If a training has several processes on this machine, the command records the same steps of all
+/// of them, and writes one file per rank. It reports ranks that cannot be recorded, and records the
+/// others.
 ///
-/// With --sample all threads are looked at so many times a second meanwhile, whatever they are written in; what was found is
-/// written beside the trace (.samples.json), for mlprof report and mlprof convert.
+/// With --sample, the command also samples the stacks of all threads, in any language, and writes
+/// them next to the trace (.samples.json), for mlprof report and mlprof convert.
 ///
-/// There is one recording in a process at a time. With --cancel the one that TensorBoard, dynolog
-/// or another mlprof record has requested is cancelled; for ten seconds afterwards only mlprof
-/// record can request one.
+/// A process can have one recording at a time. --cancel ends a recording that TensorBoard, dynolog
+/// or another mlprof record has started. For the next ten seconds, only mlprof record can start
+/// another one.
 ///
-/// The paths are printed. mlprof analyze, mlprof report's tools, Perfetto and TensorBoard read the trace.
+/// The command prints the paths of the traces (.pt.trace.json.gz) on standard output. mlprof
+/// analyze, Perfetto and TensorBoard can read them.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// The number of its process, or of any one of them: mlprof ps lists them
+    /// Process id of the training, or of one of its ranks, as printed by mlprof ps
     #[arg(value_name = "PID")]
     pub process: ProcessName,
-    /// How many steps; 5 if neither this nor --seconds is given
+    /// Number of steps to record [default: 5, without --seconds]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_STEPS))]
     pub steps: Option<u64>,
-    /// For how many seconds
-    #[arg(long, value_name = "S", conflicts_with = "steps", value_parser = seconds)]
+    /// Duration of the recording in seconds, from 0.001 to 600
+    #[arg(long, value_name = "SECONDS", conflicts_with = "steps", value_parser = seconds)]
     pub seconds: Option<f64>,
-    /// Record tensor ops and what devices do, beside actions, modules and functions
+    /// Record tensor ops and device work, in addition to actions, modules and functions
     #[arg(long)]
     pub ops: bool,
-    /// Record the shapes of ops' inputs, and ops
+    /// Record the input shapes of ops; implies --ops
     #[arg(long)]
     pub shapes: bool,
     /// Record allocations and frees
     #[arg(long)]
     pub memory: bool,
-    /// Look so many times a second at what each thread is doing (Linux)
+    /// Sample the stacks of all threads HZ times per second (Linux)
     #[arg(long, value_name = "HZ")]
     pub sample: Option<u32>,
-    /// Record this process only, and none that trains together with it
+    /// Record only this process, and not the other ranks of its training
     #[arg(long)]
     pub only: bool,
-    /// Cancel the recording that is under way in this process, or waits for its first step, whoever
-    /// requested it
+    /// Cancel the current or pending recording of the process, whichever tool started it
     #[arg(
         long,
         conflicts_with_all = ["steps", "seconds", "ops", "shapes", "memory", "sample", "only", "output"]
     )]
     pub cancel: bool,
-    /// The folder that the trace is written to; it is made if need be
+    /// Folder for the trace, which is created if it does not exist
     #[arg(short, long, value_name = "FOLDER", default_value = ".")]
     pub output: PathBuf,
 }
@@ -80,7 +82,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     let longest = LONGEST_RECORDING as f64 / 1e3;
     match text.parse::<f64>() {
         Ok(seconds) if seconds >= 1e-3 && seconds <= longest => Ok(seconds),
-        _ => Err(format!("between 0.001 and {longest} seconds can be recorded")),
+        _ => Err(format!("expected a duration between 0.001 and {longest} seconds")),
     }
 }
 
@@ -150,10 +152,10 @@ fn cancel(process: ProcessName) -> Result<(), Error> {
     let mut client = Client::connect(process)?;
     match client.ask(Request::Cancel)? {
         Answer::Cancelled { recording: Some(recording) } => {
-            say(format_args!("mlprof: the recording {recording} is cancelled"));
+            say(format_args!("mlprof: cancelled the recording {recording}"));
         }
         Answer::Cancelled { recording: None } => {
-            say(format_args!("mlprof: nothing is recorded in process {process}"));
+            say(format_args!("mlprof: process {process} has no recording to cancel"));
         }
         other => return Err(Error::unexpected(client.process(), other)),
     }
@@ -218,7 +220,7 @@ fn record_to(names: &Names<'_>, mut client: Client, wishes: RecordRequest) -> Ou
     let trace = client.bytes(recorded.bytes)?;
     let samples = recorded.sample_bytes.map(|count| client.bytes(count)).transpose()?;
     if is_sampled && samples.is_none() {
-        let note = "there are no samples: the program is built with a version of mlprof that cannot yet take them";
+        let note = "there are no samples: the program uses an older mlprof, which cannot sample";
         recorded.notes.push(note.to_owned());
     }
     let trace = names.write("pt.trace.json.gz", &trace)?;
@@ -260,7 +262,7 @@ fn told(recorded: &Recorded) -> String {
     let (steps, events) = (counted(*steps, "step", "steps"), counted(*events, "event", "events"));
     let mut text = format!("{steps}{which}, {events}, {ops} of them ops");
     if *dropped > 0 {
-        text += &format!("; there was no room for {dropped} more");
+        text += &format!("; {dropped} more were dropped, because the buffer was full");
     }
     for note in &recorded.notes {
         text += &format!("\nnote: {note}");

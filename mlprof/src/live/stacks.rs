@@ -130,7 +130,7 @@ fn stack_text(stack: &ThreadStack) -> String {
         count => text += &format!("  ({count} frames of the runtime)\n"),
     }
     if stack.frames.is_empty() {
-        text += "  what is not known: it could not be interrupted\n";
+        text += "  (unknown: the thread could not be interrupted)\n";
     }
     text
 }

@@ -139,8 +139,8 @@ fn understand(name: ProcessName, line: &[u8]) -> Listed {
     let why = match serde_json::from_slice(line) {
         Ok(Answer::State(state)) => return Listed::answered(name, state),
         Ok(Answer::Error { message }) => message,
-        Ok(_) => "it answers something else".to_owned(),
-        Err(error) => format!("its answer cannot be parsed: {error}"),
+        Ok(_) => "unexpected kind of reply".to_owned(),
+        Err(error) => format!("cannot parse its reply: {error}"),
     };
     Listed::unanswered(name, program(name), why)
 }

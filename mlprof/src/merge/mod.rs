@@ -17,32 +17,40 @@ use mlprof_report::output::{say, write_file};
 use crate::report::{self, unpack};
 use crate::traces;
 
-/// Puts the traces of several ranks on one time line, and says who holds the others up.
+/// Merge the traces of several ranks into one timeline, and find the slowest rank
 ///
-/// How the ranks' times differ is found by the machine's clock where they ran on one machine, else by collectives
-/// (profile_collective!, NCCL's kernels), else by nothing: it is said for each rank, with the error. All times
-/// become those of the first rank.
+/// All times are converted to the clock of the first rank. The offset of a rank comes from the
+/// clock of the machine if the ranks ran on the same one, and otherwise from collectives
+/// (profile_collective!, NCCL kernels). The command prints the source and the error of each offset.
+/// A rank without either keeps its own times.
 ///
-/// Who holds the others up is found without clocks: in each step, stage by stage, by how much the last rank moves
-/// the end of it on. Devices are judged beside hosts, by what they compute and copy for a step. The
-/// verdict says what was not judged.
+/// The rank that delays the others is found without clocks. For each step and stage, the command
+/// computes by how much the last rank delays the end. It compares hosts, and also devices by their
+/// computation and copies. The result states what was not judged.
 ///
-/// Several traces of one rank are its cycles if they were recorded one after the other and have no
-/// step in common.
+/// Several traces of one rank are cycles of the same run if they were recorded one after the other
+/// and have no step in common.
 ///
-/// Exit status: 0; 2 if a trace or most of its events cannot be read, or nothing can be written.
+/// Exit codes:
+///
+///   0    success
+///   2    an error: a trace or most of its events cannot be read, or nothing can be written
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// The traces (.json, .json.gz), or folders with traces; RANK=TRACE gives the rank of one that
-    /// does not state it (distributedInfo, or rank3 in its name)
+    /// Traces (.json, .json.gz), or folders of traces
+    ///
+    /// The rank of a trace is stored in the file, or its file name contains it, as in rank3.
+    /// RANK=TRACE sets the rank of any other trace.
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
-    /// Where to: OUT.json or OUT.json.gz for one trace that any viewer shows, OUT.tar for Perfetto, in which each
-    /// rank is a machine of its own
+    /// Output file of the merged trace: .json, .json.gz or .tar
+    ///
+    /// A .json or .json.gz file is one trace for any viewer. A .tar file is for Perfetto, which
+    /// shows each rank as a separate machine. Without this option, only the analysis is printed.
     #[arg(long, short, value_name = "OUT")]
     pub output: Option<PathBuf>,
-    /// Print what was found as JSON
+    /// Print the analysis as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -58,13 +66,16 @@ pub enum Error {
     #[error(transparent)]
     Ranks(#[from] mlprof_analysis::Error),
     /// An input is a folder of tables, but an output file is requested.
-    #[error("{path} is a folder of tables: what is merged into one file are traces as JSON")]
+    #[error(
+        "cannot merge {path} into a file: it is a folder of tables, and only JSON traces can be \
+         merged"
+    )]
     Tables {
         /// Path of the folder.
         path: String,
     },
     /// None of the traces can be read.
-    #[error("none of the traces can be read")]
+    #[error("cannot read any of the traces")]
     NoneReadable,
     /// The merged file cannot be written.
     #[error("cannot write {path}", path = .path.display())]
@@ -76,7 +87,10 @@ pub enum Error {
         error: io::Error,
     },
     /// The output's extension does not determine a format.
-    #[error("{path}: the name must end in .json, .json.gz or .tar", path = .path.display())]
+    #[error(
+        "cannot write {path}: the name must end in .json, .json.gz or .tar",
+        path = .path.display()
+    )]
     Output {
         /// Path of the output.
         path: PathBuf,
@@ -126,7 +140,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         }
         match traces::read(source) {
             Ok(trace) => {
-                let status = traces::end_after_losses(&trace, &source.path(), "put together");
+                let status = traces::end_after_losses(&trace, &source.path(), "merged");
                 end = status.unwrap_or(end);
                 facts.push(RankFacts::of(path, &trace));
             }

@@ -22,7 +22,7 @@ pub enum Error {
     #[error(transparent)]
     Live(#[from] crate::live::Error),
     /// The file is not JSON, or it is truncated.
-    #[error("{path} is not JSON, or not all of it", path = .path.display())]
+    #[error("cannot parse {path} as JSON", path = .path.display())]
     NotJson {
         /// Path of the file.
         path: PathBuf,
@@ -32,8 +32,8 @@ pub enum Error {
     },
     /// The JSON is neither a report nor a trace.
     #[error(
-        "{path} is neither a report of mlprof (JSON with the field \"profiler\") nor a trace (JSON \
-         with \"traceEvents\")",
+        "cannot read {path}: it is neither an mlprof report (JSON with the field \"profiler\") nor \
+         a trace (JSON with \"traceEvents\")",
         path = .path.display()
     )]
     NeitherReportNorTrace {
@@ -42,8 +42,8 @@ pub enum Error {
     },
     /// The report uses a newer schema version, in which fields may have other meanings.
     #[error(
-        "{path} was written by a newer mlprof: its layout has the version {found}, and this mlprof \
-         knows those up to {SCHEMA_VERSION}; install a newer one",
+        "cannot read {path}: it has schema version {found}, and this mlprof supports versions up \
+         to {SCHEMA_VERSION}; install a newer mlprof",
         path = .path.display()
     )]
     Newer {
@@ -53,7 +53,7 @@ pub enum Error {
         found: u64,
     },
     /// The report has missing or invalid fields, or an unknown kind.
-    #[error("{path} is a report that this mlprof cannot understand", path = .path.display())]
+    #[error("cannot parse the report {path}", path = .path.display())]
     NotUnderstood {
         /// Path of the file.
         path: PathBuf,
@@ -77,8 +77,8 @@ pub enum Error {
     /// The command was built without Parquet support, which is optional because it requires a C
     /// compiler.
     #[error(
-        "this mlprof was built without Parquet: install it by `cargo install mlprof --features \
-         parquet`"
+        "cannot use Parquet tables: this mlprof was built without Parquet support; reinstall it \
+         with `cargo install mlprof --features parquet`"
     )]
     WithoutParquet,
     /// The request names a column, a threshold or a comparison that reports do not have.
@@ -86,24 +86,24 @@ pub enum Error {
     Request(#[from] mlprof_report::Error),
     /// No row has enough data to detect a regression.
     #[error(
-        "nothing can be judged, so --fail-above would let everything pass: there are too few calls, or \
-         the reports do not say how calls vary; give three runs or more of each side"
+        "cannot judge any row, so --fail-above would always pass: there are too few calls, or the \
+         reports do not contain the variation of calls; provide at least three runs per side"
     )]
     NothingJudged,
     /// The tables of lines do not support this sort key.
-    #[error("lines cannot be sorted by {key:?}: use one of \"file\", \"time\"")]
+    #[error("cannot sort lines by {key:?}: use \"file\" or \"time\"")]
     LinesKey {
         /// Requested sort key.
         key: String,
     },
     /// The tables of samples do not support this sort key.
-    #[error("samples cannot be sorted by {key:?}: use one of \"self\", \"total\", \"waiting\"")]
+    #[error("cannot sort samples by {key:?}: use \"self\", \"total\" or \"waiting\"")]
     SamplesKey {
         /// Requested sort key.
         key: String,
     },
     /// The option does not apply to this kind of report.
-    #[error("{option} is not for {what}: {instead}")]
+    #[error("cannot use {option} with {what}: {instead}")]
     NotForThis {
         /// Name of the option.
         option: &'static str,
@@ -114,9 +114,9 @@ pub enum Error {
     },
     /// The report was recorded with another grouping, so its rows cannot be grouped as requested.
     #[error(
-        "the rows of {path} are told apart by {there}, not by {wanted}: a report holds one grouping, \
-         which is chosen when it is recorded (`group_by_input_shapes`, `group_by_stack_n`, \
-         `group_by_module` and `group_by_phase` of the Tensor profiler)",
+        "cannot group the rows of {path} by {wanted}: the report was recorded with the grouping \
+         {there}; options of the Tensor profiler set the grouping (`group_by_input_shapes`, \
+         `group_by_stack_n`, `group_by_module` and `group_by_phase`)",
         path = .path.display()
     )]
     Grouping {
@@ -128,7 +128,7 @@ pub enum Error {
         wanted: String,
     },
     /// The conversion is not supported.
-    #[error("{what} cannot be converted to {format}: {reason}; it can be converted to {possible}")]
+    #[error("cannot convert {what} to {format}: {reason}; supported formats: {possible}")]
     NoConversion {
         /// Description of the file's content.
         what: String,
@@ -141,7 +141,7 @@ pub enum Error {
     },
     /// The output would overwrite the input.
     #[error(
-        "{path} is the file that is to be converted: name another one with --output",
+        "cannot write {path}: it is the input file; choose another file with --output",
         path = .path.display()
     )]
     SameFile {
@@ -149,13 +149,14 @@ pub enum Error {
         path: PathBuf,
     },
     /// The page would overwrite one of the reports.
-    #[error("{path} is one of the reports: name another file with --html", path = .path.display())]
+    #[error("cannot write {path}: it is one of the input files; choose another file with --html",
+        path = .path.display())]
     PageOverReport {
         /// Path of the report.
         path: PathBuf,
     },
     /// Several output files cannot be written to one file or to standard output.
-    #[error("there are {count} files to be written: name a folder with --output, not {path}",
+    #[error("cannot write {count} files to {path}: choose a folder with --output",
         path = .path.display())]
     SeveralFiles {
         /// Number of output files.

@@ -21,9 +21,9 @@ impl FromStr for SetThreshold {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (name, value) = text
-            .split_once('=')
-            .ok_or_else(|| "use RULE.THRESHOLD=NUMBER, as in data-waiting.share=0.05".to_owned())?;
+        let (name, value) = text.split_once('=').ok_or_else(|| {
+            "expected RULE.THRESHOLD=NUMBER, such as data-waiting.share=0.05".to_owned()
+        })?;
         let value = value.trim();
         match value.parse() {
             Ok(number) => Ok(Self { name: name.trim().to_owned(), value: number }),
@@ -46,7 +46,7 @@ pub(super) fn found(report: &Report, rules: &Rules) -> String {
     let findings = rules.apply(report);
     match text::whole(&findings) {
         nothing if nothing.is_empty() => {
-            format!("{}Nothing was found.\n", text::heading(report))
+            format!("{}No findings.\n", text::heading(report))
         }
         whole => format!("{}{}", text::heading(report), whole.trim_start_matches('\n')),
     }
@@ -70,10 +70,10 @@ pub(super) fn of_ranks(reports: &[Report], arguments: &Arguments) -> Result<Stri
         true => text::explained(&[explanation]),
         false => match explanation.outcome {
             Outcome::Found(findings) => text::whole(&findings).trim_start_matches('\n').to_owned(),
-            Outcome::Healthy(_) | Outcome::NoInputs(_) => "Nothing was found.\n".to_owned(),
+            Outcome::Healthy(_) | Outcome::NoInputs(_) => "No findings.\n".to_owned(),
         },
     };
-    Ok(format!("\nAll ranks side by side\n\n{told}"))
+    Ok(format!("\nComparison of all ranks\n\n{told}"))
 }
 
 /// Formats each rule's result for a report, with the thresholds used.

@@ -10,7 +10,7 @@ pub struct Grouping(pub GroupBy);
 
 /// The grouping is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("rows cannot be told apart by {0:?}: use name, shapes, stack 5, module, phase, or several")]
+#[error("cannot group rows by {0:?}: use name, shapes, stack 5, module, phase, or several of them")]
 pub struct UnknownGrouping(String);
 
 impl FromStr for Grouping {

@@ -47,91 +47,103 @@ const NOT_COMPARED: [&str; 9] = [
     "threshold",
 ];
 
-/// Prints the tables of reports that mlprof wrote as JSON, in another order or only in part, makes one
-/// HTML page of them, or says what got slower and faster since other reports were made.
+/// Print reports as tables, write them as an HTML page, or compare them
 ///
-/// Exit status: 0; 1 if something got worse by more than --fail-above; 2 for what cannot be read,
-/// printed or compared.
+/// FILE is a report that mlprof wrote as JSON, or the id of a running process. The tables go to
+/// standard output. --html writes a page instead, and --against compares two sets of reports.
 ///
-/// Columns to sort by, with --sort:
+/// Exit codes:
+///
+///   0    success
+///   1    something got worse by more than --fail-above
+///   2    an error: a file cannot be read, or reports cannot be printed, written or compared
+///
+/// Keys of --sort, by kind of report:
 ///
 ///   Simple      total, self, mean, calls, first, min, p50, p95, max, name,
 ///               read, written, cpu, waiting, switches, device
 ///   Advanced    cumulative, tottime, ncalls, pcalls, name, filename, line, nfl, stdname
-///               (as Python's pstats; several with commas between them)
-///   Tensor      calls, mean, total, self, memory, flops; or in torch's words
+///               (as in Python's pstats; separate several keys with commas)
+///   Tensor      calls, mean, total, self, memory, flops; or the names of PyTorch's profiler:
 ///               self_cpu_time_total, cpu_time_total, cpu_time, self_device_time_total,
 ///               device_time_total, device_time, self_cpu_memory_usage, cpu_memory_usage,
 ///               self_device_memory_usage, device_memory_usage, count, flops
-///   samples     self, total, waiting (the functions that waited, with what they called)
-///   lines       file (functions in the order of the source), time (the longest total last)
+///   samples     self, total, waiting (functions that waited, including their callees)
+///   lines       file (functions in source order), time (the longest total last)
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// The reports as JSON, compressed by gzip or not; or the number of a process, for what it has measured so far
+    /// Reports as JSON, plain or gzip-compressed, or the id of a running process
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// The column to sort by
+    /// Sort key of the rows; --help lists the keys
     #[arg(long, value_name = "KEY")]
     pub sort: Option<String>,
-    /// How many rows: a number such as 10, a share such as 0.1 or 10%, or all
+    /// Maximum number of rows per table: a number (10), a share (0.1 or 10%) or all
+    ///
+    /// The default is 20 for ops and for comparisons, and all rows for other tables.
     #[arg(long, value_name = "N")]
     pub limit: Option<Limit>,
-    /// Only what matches (Simple: actions; Advanced: file:line(function); lines: functions)
+    /// Print only rows whose name matches REGEX
     ///
-    /// A regular expression that may match anywhere in the name. --limit counts the rows that are
-    /// left.
+    /// Simple reports match actions, Advanced reports match file:line(function), and lines reports
+    /// match functions. The expression may match any part of the name. --limit applies to the
+    /// remaining rows.
     #[arg(long, value_name = "REGEX")]
     pub filter: Option<Regex>,
-    /// Advanced: only the tables of actions whose name matches
+    /// Advanced: print only the tables of actions whose name matches REGEX
     #[arg(long, value_name = "REGEX")]
     pub action: Option<Regex>,
-    /// Tensor: what rows shall be told apart by: name, shapes, stack 5, module, phase
+    /// Tensor: expected grouping of the rows: name, shapes, stack 5, module or phase
     ///
-    /// Several with commas between them. A report holds one grouping; this one, or the command says
-    /// which it is.
+    /// Separate several keys with commas. A report holds only the grouping with which it was
+    /// recorded. If that is another one, the command fails and names it.
     #[arg(long, value_name = "GROUPING")]
     pub group_by: Option<Grouping>,
-    /// Simple: how the report is laid out
+    /// Simple: layout of the table
     ///
-    /// By default detailed if bytes or CPU time were measured, else as Lightning does.
+    /// The default is detailed if the report contains bytes or CPU time, and lightning otherwise.
     #[arg(long, value_name = "LAYOUT", value_enum)]
     pub layout: Option<Layout>,
-    /// Lines: what times are printed in, in seconds, such as 1e-3 for milliseconds
+    /// Lines: time unit in seconds, such as 1e-3 for milliseconds [default: 1e-6]
     #[arg(long, value_name = "SECONDS")]
     pub unit: Option<f64>,
-    /// Lines: leave functions out that never ran
+    /// Lines: omit functions that never ran
     #[arg(long)]
     pub skip_zero: bool,
-    /// What costs time that could be saved, in place of the tables
+    /// Print the findings, which are avoidable costs, instead of the tables
     #[arg(long, group = "form", conflicts_with_all = OF_TABLES)]
     pub findings: bool,
-    /// What each rule for findings says: found, healthy and by which numbers, or what it lacks
+    /// Print the outcome of each finding rule instead of the tables
+    ///
+    /// A rule has found something, is healthy, or lacks inputs. The numbers behind the outcome are
+    /// also printed.
     #[arg(long, group = "form", conflicts_with_all = OF_TABLES)]
     pub explain_rules: bool,
-    /// Findings: sets a threshold of a rule, such as data-waiting.share=0.05 (--explain-rules lists
-    /// them)
+    /// Findings: value of a rule's threshold, such as data-waiting.share=0.05
+    ///
+    /// The option may be given more than once. --explain-rules lists all thresholds.
     #[arg(long, value_name = "NAME=NUMBER")]
     pub threshold: Vec<findings::SetThreshold>,
-    /// Print the report as JSON, whole
+    /// Print the complete reports as JSON
     #[arg(long, group = "form", conflicts_with_all = OF_TABLES)]
     pub json: bool,
-    /// Write all reports of all files as one HTML page: kinds, stages, ranks
+    /// Write the reports of all files to OUT as one HTML page, and print nothing
     ///
-    /// The page is one file that needs no network. Nothing is printed.
+    /// The page contains all kinds, stages and ranks. It is a single file and needs no network.
     #[arg(long, value_name = "OUT", group = "form", conflicts_with_all = OF_TABLES)]
     pub html: Option<PathBuf>,
-    /// Compare with these reports: what got slower or faster since, and whether that is beyond what
-    /// varies anyway
+    /// Compare with these reports from before a change, and print what got slower or faster
     ///
-    /// FILE is after a change, these are before it. Several reports of one kind, stage and rank on a side
-    /// are several runs; three or more of each side show what varies from run to run.
+    /// FILE is the report from after the change. Several reports of the same kind, stage and rank
+    /// on one side are several runs. With at least three runs per side, the comparison also takes
+    /// the variation between runs into account.
     #[arg(long, value_name = "BEFORE", num_args = 1.., conflicts_with_all = NOT_COMPARED)]
     pub against: Vec<PathBuf>,
-    /// With --against: end with status 1 if something got worse by more, such as 5% or 0.05
+    /// With --against: exit with 1 if something got worse by more than SHARE, such as 5% or 0.05
     ///
-    /// Only what is slower, or takes more memory, beyond what varies anyway, and is at least 1 % of the
-    /// run. Each has a line on standard error.
+    /// A row counts only if it is slower or takes more memory than its usual variation explains,
+    /// and if it is at least 1 % of the run. Each such row is printed on standard error.
     #[arg(long, value_name = "SHARE", requires = "against")]
     pub fail_above: Option<FailAbove>,
 }
@@ -141,9 +153,9 @@ pub struct Arguments {
 pub enum Layout {
     /// Lightning's table
     Lightning,
-    /// Lightning's short table: mean and total
+    /// Lightning's short table, with mean and total
     Short,
-    /// Self time, first call, spread, threads, bytes and CPU time
+    /// Table with self time, first call, spread, threads, bytes and CPU time
     Detailed,
 }
 

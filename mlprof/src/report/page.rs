@@ -51,11 +51,11 @@ fn tables(report: &Report, file: &Path, arguments: &Arguments) -> Result<String,
         Report::Tensor(report) => tensor(report, file, arguments),
         Report::Lines(report) => lines(report, arguments),
         Report::Memory(report) => {
-            refuse_all("the report of memory", arguments)?;
+            refuse_all("a memory report", arguments)?;
             Ok(memory::paint(report))
         }
         Report::Numerics(report) => {
-            refuse_all("the report of a numerics profiler", arguments)?;
+            refuse_all("a numerics report", arguments)?;
             Ok(numerics::paint(report))
         }
         Report::Samples(report) => {
@@ -71,13 +71,13 @@ fn tables(report: &Report, file: &Path, arguments: &Arguments) -> Result<String,
         _ => Err(Error::NotForThis {
             option: "mlprof report",
             what: "a report of this kind".to_owned(),
-            instead: "this version prints it as JSON only (--json)".to_owned(),
+            instead: "this version prints it only as JSON (--json)".to_owned(),
         }),
     }
 }
 
 fn simple(report: &SimpleReport, arguments: &Arguments) -> Result<String, Error> {
-    let what = "the report of a Simple profiler";
+    let what = "a Simple report";
     let instead = "it has one table";
     refuse("--group-by", arguments.group_by.is_some(), what, instead)?;
     refuse("--action", arguments.action.is_some(), what, "use --filter")?;
@@ -99,7 +99,7 @@ fn simple(report: &SimpleReport, arguments: &Arguments) -> Result<String, Error>
 }
 
 fn advanced(report: &AdvancedReport, arguments: &Arguments) -> Result<String, Error> {
-    let what = "the report of an Advanced profiler";
+    let what = "an Advanced report";
     refuse("--group-by", arguments.group_by.is_some(), what, "it has a table per action")?;
     refuse("--layout", arguments.layout.is_some(), what, "it has one layout, that of pstats")?;
     let keys = arguments.sort.as_deref().unwrap_or("cumulative").split(',');
@@ -119,16 +119,20 @@ fn advanced(report: &AdvancedReport, arguments: &Arguments) -> Result<String, Er
         let names: Vec<_> = report.actions.iter().map(|profile| profile.label()).collect();
         return Err(Error::NotForThis {
             option: "--action",
-            what: format!("this report: no action matches {:?}", action.as_str()),
-            instead: format!("there are {}", names.join(", ")),
+            what: "this report".to_owned(),
+            instead: format!(
+                "no action matches {:?}; its actions are {}",
+                action.as_str(),
+                names.join(", ")
+            ),
         });
     }
     Ok(pstats::paint_with(&chosen, &options))
 }
 
 fn tensor(report: &TensorReport, file: &Path, arguments: &Arguments) -> Result<String, Error> {
-    let what = "the report of a Tensor profiler";
-    refuse("--filter", arguments.filter.is_some(), what, "its shares are of all rows")?;
+    let what = "a Tensor report";
+    refuse("--filter", arguments.filter.is_some(), what, "its shares refer to all rows")?;
     refuse("--action", arguments.action.is_some(), what, "it has one table")?;
     refuse("--layout", arguments.layout.is_some(), what, "it has one layout")?;
     let there = &report.key_averages.group_by;
@@ -154,7 +158,7 @@ fn tensor(report: &TensorReport, file: &Path, arguments: &Arguments) -> Result<S
 }
 
 fn lines(report: &LinesReport, arguments: &Arguments) -> Result<String, Error> {
-    let what = "the report of a line profiler";
+    let what = "a lines report";
     refuse("--limit", arguments.limit.is_some(), what, "use --filter")?;
     refuse("--group-by", arguments.group_by.is_some(), what, "it has a table per function")?;
     refuse("--action", arguments.action.is_some(), what, "use --filter")?;
@@ -189,13 +193,13 @@ fn lines(report: &LinesReport, arguments: &Arguments) -> Result<String, Error> {
 
 /// Refuses all table options, for reports with a fixed format.
 fn refuse_all(what: &str, arguments: &Arguments) -> Result<(), Error> {
-    let instead = "it is printed in one way";
+    let instead = "it has a fixed format";
     refuse("--sort", arguments.sort.is_some(), what, instead)?;
     refuse_all_but_sort(what, arguments)
 }
 
 fn refuse_all_but_sort(what: &str, arguments: &Arguments) -> Result<(), Error> {
-    let instead = "it is printed in one way";
+    let instead = "it has a fixed format";
     refuse("--limit", arguments.limit.is_some(), what, instead)?;
     refuse("--filter", arguments.filter.is_some(), what, instead)?;
     refuse("--action", arguments.action.is_some(), what, instead)?;

@@ -78,7 +78,7 @@ struct DocumentVisitor<'a> {
 impl DocumentVisitor<'_> {
     fn stop<E: serde::de::Error>(&self) -> E {
         self.is_trace.set(true);
-        E::custom("a trace is read otherwise")
+        E::custom("a trace has its own reader")
     }
 }
 

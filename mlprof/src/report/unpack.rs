@@ -112,7 +112,7 @@ impl<R: Read> Read for Unpacked<R> {
         self.read += count as u64;
         if self.read > ALWAYS.max(self.packed.get().saturating_mul(MOST_TIMES)) {
             return Err(refused(format!(
-                "it unpacks to more than {MOST_TIMES} times its size, which no report and no trace does"
+                "it expands to more than {MOST_TIMES} times its size, unlike any report or trace"
             )));
         }
         Ok(count)
@@ -132,7 +132,7 @@ impl<R: Read> Read for Limited<R> {
         self.read += count as u64;
         let most = self.limit.0.get();
         if self.read > most {
-            return Err(refused(format!("reports may have {} MiB, this one has more", most >> 20)));
+            return Err(refused(format!("the report exceeds the limit of {} MiB", most >> 20)));
         }
         Ok(count)
     }
@@ -155,6 +155,6 @@ mod tests {
             io::copy(&mut limited, &mut io::sink()).map_err(|error| error.to_string())
         };
         assert_eq!(read(true), Ok(3 << 20));
-        assert_eq!(read(false), Err("reports may have 3 MiB, this one has more".to_owned()));
+        assert_eq!(read(false), Err("the report exceeds the limit of 3 MiB".to_owned()));
     }
 }

@@ -12,10 +12,16 @@ use mlprof_events::{GroupBy, Schedule};
 use super::Error;
 use mlprof_instrument::{RuleFile, Selection, SelectionBuilder};
 
-/// Builds a program with hooks in the chosen functions and runs it. Nothing of the program is changed:
-/// neither its sources, nor Cargo.toml, nor Cargo.lock; its build output goes to a folder of its own.
+/// Build a program with profiling hooks, run it, and write reports
+///
+/// The sources, Cargo.toml and Cargo.lock of the program stay unchanged. The build output goes to a
+/// separate folder. The results are written to --output, and tables are printed on standard error.
+///
+/// The exit code is that of COMMAND, or 2 if mlprof cannot run it.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = "\
+#[command(
+    verbatim_doc_comment,
+    after_long_help = "\
 Examples:
   mlprof run --ops candle -- cargo run --release
   mlprof run --functions 'my_model::*' --except 'my_model::data::*' -- cargo run --release
@@ -26,92 +32,109 @@ Examples:
   mlprof run --live -- cargo run --release
   mlprof run --ops candle --numerics -- cargo run --release
 
-A pattern is the path of a function, `my_model::net::Net::forward`, with `*` for anything within a
-name and `**` for any number of modules; `my_model::*` are all functions of a crate.")]
+PATTERN is the path of a function, such as `my_model::net::Net::forward`. `*` matches any part of a
+name, and `**` matches any number of modules. `my_model::*` matches all functions of a crate."
+)]
 pub struct Arguments {
-    /// Measure the tensor ops of a framework: a preset (candle, burn-flex, burn-autodiff) or a rule
-    /// file.
+    /// Measure the tensor ops of a framework
+    ///
+    /// The value is a preset (candle, burn-flex, burn-autodiff) or the path of a rule file.
+    /// Separate several values with commas.
     #[arg(long, value_name = "PRESET|FILE", value_delimiter = ',')]
     pub ops: Vec<String>,
-    /// Count and time the functions that match: calls, own time, time with what they call.
+    /// Count and time the functions that match PATTERN
+    ///
+    /// The report contains calls, self time and cumulative time.
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub functions: Vec<String>,
-    /// Count and time each line of the functions that match, as line_profiler does.
+    /// Count and time each line of the functions that match PATTERN, like line_profiler
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub lines: Vec<String>,
-    /// Measure the memory that each line of the functions that match takes, as memory_profiler does,
-    /// and what the functions allocate, free and keep.
+    /// Measure the memory of each line of the functions that match PATTERN, like memory_profiler
+    ///
+    /// The report also contains the memory that the functions allocate, free and keep.
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub memory: Vec<String>,
-    /// Look at the numbers in what modules and ops return, and name the first that is not finite. Ops are those of --ops, if
-    /// the preset says how to read them (candle and burn-flex do), in place of their times; and those that a plugin tells of (tch).
+    /// Check the values that modules and ops return, and report the first NaN or infinity
+    ///
+    /// The ops are those of --ops, if the preset can read their values (candle, burn-flex). Their
+    /// times are then not measured. Ops that a plugin reports are also checked (tch).
     #[arg(long)]
     pub numerics: bool,
-    /// Look so many times a second at what each thread is doing, whatever it is written in.
+    /// Sample the stacks of all threads HZ times per second, in any language
     #[arg(long, value_name = "HZ")]
     pub sample: Option<u32>,
-    /// Have the program listen to mlprof ps, top, record, report and dump while it runs, as with MLPROF_LIVE=1 in the
-    /// environment.
+    /// Let mlprof ps, top, record, report and dump inspect the program while it runs
+    ///
+    /// MLPROF_LIVE=1 in the environment has the same effect.
     #[arg(long)]
     pub live: bool,
-    /// Leave these functions out.
+    /// Exclude the functions that match PATTERN
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub except: Vec<String>,
-    /// Say which functions have hooks, and which were left out and why.
+    /// List the functions with hooks, and the functions without hooks and the reasons
     #[arg(long)]
     pub explain: bool,
-    /// Where results go.
-    #[arg(short, long, value_name = "DIR", default_value = "mlprof-results")]
+    /// Folder for the results
+    #[arg(short, long, value_name = "FOLDER", default_value = "mlprof-results")]
     pub output: PathBuf,
-    /// Write all results as one HTML page, `report.html` among them, in place of the one of the last run.
+    /// Also write all results as one HTML page, report.html in the results folder
+    ///
+    /// The page replaces that of the previous run.
     #[arg(long)]
     pub html: bool,
-    /// Print no tables (on standard error); they are in the results.
+    /// Do not print tables on standard error; the results contain them
     #[arg(short, long)]
     pub quiet: bool,
-    /// Ops: which steps are recorded, such as wait=1,warmup=1,active=3,repeat=1 (the default where the
-    /// program has steps; else everything is recorded).
+    /// Ops: steps to record, such as wait=1,warmup=1,active=3,repeat=1
+    ///
+    /// The example is the default for a program with steps. Without steps, everything is recorded.
     #[arg(long, value_name = "STEPS")]
     pub schedule: Option<Schedule>,
-    /// Ops: how many rows the table has.
-    #[arg(long, value_name = "ROWS", default_value_t = 20)]
+    /// Ops: maximum number of rows in the table
+    #[arg(long, value_name = "N", default_value_t = 20)]
     pub row_limit: usize,
-    /// Ops: a row for each list of input shapes.
+    /// Ops: group rows by name and input shapes
     #[arg(long)]
     pub group_by_shapes: bool,
-    /// Ops: record allocations, and write what memory was used over time.
+    /// Ops: record allocations, and write the memory usage over time
     #[arg(long)]
     pub profile_memory: bool,
-    /// Ops: write flame graphs.
+    /// Ops: write flame graphs
     #[arg(long)]
     pub flame: bool,
-    /// Ops: say in traces what each op computes.
+    /// Ops: write the floating-point operations of each op to traces
     #[arg(long)]
     pub with_flops: bool,
-    /// Ops: say in traces what was open around each op: actions, modules, and the functions of --functions with
-    /// file and line.
+    /// Ops: write the stack of each op to traces
+    ///
+    /// A stack contains actions, modules, and the functions of --functions with file and line.
     #[arg(long)]
     pub with_stack: bool,
-    /// Functions: how many lines each table has.
-    #[arg(long, value_name = "LINES")]
+    /// Functions: maximum number of rows per table [default: all]
+    #[arg(long, value_name = "N")]
     pub line_count: Option<usize>,
-    /// Functions: write a .prof file per action, which Python's pstats and snakeviz open.
+    /// Functions: write a .prof file per action, for Python's pstats and snakeviz
     #[arg(long)]
     pub dump_stats: bool,
-    /// Lines: print times in this unit, in seconds (1e-6 if nothing is said).
+    /// Lines: time unit of the tables in seconds, such as 1e-3 [default: 1e-6]
     #[arg(long, value_name = "SECONDS")]
     pub unit: Option<f64>,
-    /// Lines: do not print functions that never ran.
+    /// Lines: omit functions that never ran
     #[arg(long)]
     pub skip_zero: bool,
-    /// Lines: write the results again and again while the program runs.
+    /// Lines: interval in seconds at which results are written during the run
+    ///
+    /// By default, results are written only at the end.
     #[arg(long, value_name = "SECONDS")]
     pub output_interval: Option<f64>,
-    /// Samples: compile everything with frame pointers and walk stacks by them: cheaper, but blind
-    /// where libraries have none.
+    /// Samples: compile all crates with frame pointers, and use them to walk stacks
+    ///
+    /// This is cheaper than the default, but it cannot walk through libraries without frame
+    /// pointers.
     #[arg(long)]
     pub frame_pointers: bool,
-    /// The command to run, usually `cargo run --release`.
+    /// Command to run, usually `cargo run --release`
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }

@@ -28,8 +28,8 @@ pub fn run(arguments: Vec<OsString>) -> io::Result<ExitStatus> {
     if let Ok((plan, run)) = Plan::of_process() {
         let is_own = non_empty(FOLDER_VARIABLES[0]).is_some_and(|folder| folder == plan.target);
         if cargo_command::installs(&command) {
-            let text =
-                "what `cargo install` builds has no hooks: installed programs would keep them";
+            let text = "programs built by `cargo install` have no hooks, because they would keep \
+                        them after installation";
             notes::say_once(&run, text, text);
             removed.extend(TOOL_VARIABLES.iter().chain(&FOLDER_VARIABLES));
             added.extend(plan.chained_wrapper.map(|path| ("RUSTC_WRAPPER", path)));

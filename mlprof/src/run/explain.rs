@@ -43,7 +43,7 @@ pub fn unmatched(plan: &Plan, records: &[CrateRecord]) -> Vec<String> {
 pub fn warn_of_unmatched(plan: &Plan, records: &[CrateRecord]) {
     let current: Vec<_> = current(plan, records).collect();
     if current.is_empty() {
-        return; // a message that nothing was compiled was already printed
+        return; // nothing was compiled, which was already reported
     }
     for pattern in plan.selection.patterns() {
         let seen = || current.iter().flat_map(|record| &record.seen);
@@ -63,7 +63,7 @@ pub fn warn_of_unmatched(plan: &Plan, records: &[CrateRecord]) {
             match names.as_slice() {
                 [] => say("  no crate of that name was compiled"),
                 names => say(&format!(
-                    "  no crate of that name was compiled; is it {}?",
+                    "  no crate of that name was compiled; did you mean {}?",
                     names.join(", ")
                 )),
             }
@@ -186,7 +186,7 @@ pub fn explain(plan: &Plan, records: &[CrateRecord]) {
         }
         let is_empty = record.spliced.is_empty() && record.left_out.is_empty();
         if is_empty && record.unread.is_empty() && record.unseen.is_empty() {
-            say("  nothing of it is selected");
+            say("  no function is selected");
         }
     }
 }

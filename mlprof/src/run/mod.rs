@@ -43,29 +43,30 @@ use mlprof_instrument::SelectError;
 pub enum Error {
     /// The arguments select no measurement.
     #[error(
-        "nothing to measure: name ops (--ops candle) or functions (--functions 'my_model::*'), or have it listen \
-         (--live); see `mlprof run --help`"
+        "nothing to measure: select ops (--ops candle) or functions (--functions 'my_model::*'), \
+         or use --live; see `mlprof run --help`"
     )]
     Nothing,
     /// The environment forbids live requests.
-    #[error("--live: MLPROF_LIVE=0 in the environment forbids it")]
+    #[error("cannot use --live: MLPROF_LIVE=0 is set in the environment")]
     Forbidden,
     /// `cargo install` would install programs with hooks.
     #[error(
-        "cannot measure `cargo install`: the installed program would keep its hooks\nmeasure `cargo run --release` \
-         instead, and install without mlprof"
+        "cannot measure `cargo install`: the installed program would keep its hooks\nhelp: measure \
+         `cargo run --release` instead, and install without mlprof"
     )]
     Installs,
     /// The system is not Linux.
     #[error(
-        "`mlprof run` works on Linux only so far; `mlprof report` and `mlprof convert` work everywhere"
+        "cannot run programs with hooks on this system: `mlprof run` requires Linux; `mlprof \
+         report` and `mlprof convert` work everywhere"
     )]
     System,
     /// The selection is invalid.
     #[error(transparent)]
     Select(#[from] SelectError),
     /// The schedule is invalid.
-    #[error("--schedule: {0}")]
+    #[error("invalid --schedule: {0}")]
     Schedule(String),
     /// The folder of build output or of results cannot be written.
     #[error("cannot write to {path}: {error}{hint}")]
@@ -88,8 +89,8 @@ pub enum Error {
     },
 }
 
-const TARGET_HINT: &str = "\nbuild output of programs with hooks goes to a folder of its own; name another one in \
-     CARGO_TARGET_DIR";
+const TARGET_HINT: &str = "\nhelp: build output with hooks goes to a separate folder; set \
+     CARGO_TARGET_DIR to use another one";
 
 /// Runs the command and returns its exit status.
 ///
@@ -106,7 +107,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     let selection = arguments.selection()?;
     for framework in selection.frameworks_without_outputs() {
         say(&format!(
-            "what ops of {framework} return is not looked at: its rules do not say how their numbers are read"
+            "the values that {framework} ops return are not checked: its rules do not define how \
+             to read them"
         ));
     }
     let hooks = target::Hooks {
@@ -119,7 +121,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     if let Some(from) = folders.alike
         && target_copy::begin_as_copy(&target, &from)
     {
-        say(&format!("begins with what is built in {}", from.display()));
+        say(&format!("reusing a copy of the build output in {}", from.display()));
     }
     let folder = target.join(target_copy::STATE);
     let in_target = |error| Error::Folder { path: target.clone(), error, hint: TARGET_HINT };
@@ -144,11 +146,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     let results = results::Results::begin(&settings.directory).map_err(|error| Error::Folder {
         path: settings.directory.clone(),
         error,
-        hint: "\nname another folder with --output",
+        hint: "\nhelp: choose another folder with --output",
     })?;
     let changed = target::forget_changed(&target, &plan).map_err(in_target)?;
     if !changed.is_empty() {
-        say(&format!("other hooks than the last time: {}", changed.join(", ")));
+        say(&format!("recompiling crates with changed hooks: {}", changed.join(", ")));
     }
     let (plan_file, run_file) = (session.path().join("plan.json"), session.path().join("run.json"));
     plan.write(&plan_file).map_err(in_target)?;

@@ -55,7 +55,7 @@ impl Plan {
     pub fn of_process() -> io::Result<(Self, PathBuf)> {
         let path = PathBuf::from(std::env::var_os(PLAN_VARIABLE).unwrap_or_default());
         let plan = Self::read(&path).map_err(|error| {
-            io::Error::other(format!("its plan {} cannot be read: {error}", path.display()))
+            io::Error::other(format!("cannot read the plan {}: {error}", path.display()))
         })?;
         let run = path.parent().map(Path::to_owned).unwrap_or_default();
         Ok((plan, run))

@@ -40,8 +40,8 @@ pub fn tell(folder: &Path, command: &Ended, new: &[PathBuf]) -> Measured {
                     part.as_ref().is_some_and(|part| path.to_string_lossy().contains(part))
                 };
                 let what_is_left = match new.iter().any(is_its) {
-                    true => "its results are those that were written while it ran",
-                    false => "what it had done until then is lost",
+                    true => "only the results that it wrote during the run are available",
+                    false => "its measurements are lost",
                 };
                 let reason = reason(program, next, command);
                 format!("process {process} ({name}) {reason}: {what_is_left}")
@@ -63,17 +63,16 @@ fn reason(
     command: Option<&Ended>,
 ) -> String {
     if let Some(next) = next {
-        return format!("became {} by exec", name_of(next));
+        return format!("was replaced by {} (exec)", name_of(next));
     }
     if let Some(signal) = program.signal {
         return format!(
-            "was ended by {}, in the middle of something that its report needs",
+            "was ended by {} during an operation that its report needs to finish",
             named(signal)
         );
     }
     let Some(command) = command else {
-        return "ended without a report, by a signal such as SIGKILL, by `_exit` or by becoming \
-                another program (exec)"
+        return "ended without a report, because of a signal such as SIGKILL, `_exit` or `exec`"
             .to_owned();
     };
     #[cfg(unix)]
@@ -82,10 +81,10 @@ fn reason(
     }
     let own: String = name_of(program).chars().take(LONGEST_NAME).collect();
     if !command.name.is_empty() && command.name != own {
-        return format!("became {} by exec", command.name);
+        return format!("was replaced by {} (exec)", command.name);
     }
     let code = command.status.code().unwrap_or_default();
-    format!("ended by `_exit` ({code}), which leaves no time for a report")
+    format!("ended by `_exit` ({code}), which prevents a report")
 }
 
 fn named(signal: i32) -> String {

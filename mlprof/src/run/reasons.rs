@@ -89,12 +89,15 @@ pub fn tell(
             _ if files.is_empty() && measured.is_lost => continue,
             ResultKind::Samples if files.is_empty() => continue,
             ResultKind::Numerics => {
-                "no hook has told of a tensor: candle's and tch's plugins do, and --ops candle"
+                "no hook reported a tensor; the candle and tch plugins and --ops candle report \
+                 tensors"
                     .to_owned()
             }
-            ResultKind::Samples => "the program was too short for a sample; ask for more a second \
-                               (--sample), or let it run longer"
-                .to_owned(),
+            ResultKind::Samples => {
+                "the program ended before the first sample; increase --sample, or \
+                               let the program run longer"
+                    .to_owned()
+            }
             asked => of_hooks(asked, plan, records),
         };
         let note = format!("there are no {}: {reason}", asked.word());
@@ -117,7 +120,7 @@ fn of_hooks(asked: ResultKind, plan: &Plan, records: &[CrateRecord]) -> String {
     let broken = of_plan.iter().filter_map(|record| {
         let first = record.unspliced.as_deref()?.lines().next()?;
         Some(format!(
-            "{} is built without hooks, with which it did not compile ({first})",
+            "{} is built without hooks, because it does not compile with them ({first})",
             record.package
         ))
     });
@@ -129,7 +132,7 @@ fn of_hooks(asked: ResultKind, plan: &Plan, records: &[CrateRecord]) -> String {
     let hooks = hooked.filter(|function| asked.is_hooked_by(function.kind)).count();
     if hooks > 0 {
         return format!(
-            "{} hooks, and the program called none of them while it was measured",
+            "{} hooks, but the program called none of them while it was measured",
             if hooks == 1 {
                 "1 function has".to_owned()
             } else {
@@ -138,13 +141,13 @@ fn of_hooks(asked: ResultKind, plan: &Plan, records: &[CrateRecord]) -> String {
         );
     }
     if of_plan.is_empty() {
-        return "the program is built without the crates that were named".to_owned();
+        return "the program does not contain the selected crates".to_owned();
     }
     let left_out: usize = of_plan.iter().map(|record| record.left_out.len()).sum();
     let unmatched = unmatched(plan, records);
     if unmatched.is_empty() && left_out > 0 {
         return format!(
-            "{} left out, and none is left (see --explain)",
+            "{} left out, and no other function is selected (see --explain)",
             counted_were(left_out as u64, "function", "functions")
         );
     }
@@ -223,7 +226,10 @@ mod tests {
         };
         let record = CrateRecord { left_out: vec![left_out], ..record(&plan) };
         let reason = of_hooks(ResultKind::Functions, &plan, &[record]);
-        assert!(reason.contains("1 function was left out, and none is left"), "{reason}");
-        assert!(of_hooks(ResultKind::Functions, &plan, &[]).contains("built without the crates"));
+        assert!(reason.contains("1 function was left out, and no other"), "{reason}");
+        assert!(
+            of_hooks(ResultKind::Functions, &plan, &[])
+                .contains("does not contain the selected crates")
+        );
     }
 }

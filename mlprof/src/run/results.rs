@@ -51,7 +51,7 @@ impl Results {
         let reports = new.iter().filter(is_json).filter_map(|path| report::reports_of(path).ok());
         let reports: Vec<_> = reports.flatten().collect();
         if reports.is_empty() {
-            say("there is no page: this command left no report");
+            say("cannot write an HTML page: the command wrote no report");
             return;
         }
         let page = self.folder.join("report.html");
@@ -75,7 +75,7 @@ impl Results {
             say(&format!("  {name}"));
         }
         if new.iter().any(|path| path.extension().is_some_and(|extension| extension == "json")) {
-            say("tables again, sorted and cut otherwise: mlprof report FILE.json");
+            say("to print tables in another order or with other limits: mlprof report FILE.json");
         }
     }
 }

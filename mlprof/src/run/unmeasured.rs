@@ -34,20 +34,23 @@ pub fn lines(
     let begin = "no process of this command was measured";
     if !obstacles.is_empty() && hooked.is_empty() {
         let reasons = obstacles.into_iter().map(|reason| format!("  {reason}"));
-        return [format!("{begin}: there are no hooks in")].into_iter().chain(reasons).collect();
+        return [format!("{begin}: these packages have no hooks:")]
+            .into_iter()
+            .chain(reasons)
+            .collect();
     }
     if is_cargo(command) || hooked.is_empty() {
         let target = plan.target.display();
-        let reason = format!("it must build its programs by cargo, in {target}, and run them");
+        let reason = format!("it must build its programs with cargo in {target}, and run them");
         return if has_succeeded { vec![format!("{begin}: {reason}")] } else { Vec::new() };
     }
     let mut lines = vec![format!(
-        "{begin}: programs with hooks are in another folder than usual, $CARGO_TARGET_DIR, which is {}",
+        "{begin}: the programs with hooks are in $CARGO_TARGET_DIR, which is {}",
         plan.target.display()
     )];
     for program in hooked.iter().take(NAMED) {
         let usual = users.join(program);
-        let what = if usual.exists() { "is without hooks" } else { "does not exist" };
+        let what = if usual.exists() { "has no hooks" } else { "does not exist" };
         let (program, usual) = (program.display(), usual.display());
         lines.push(format!(
             "  start \"$CARGO_TARGET_DIR/{program}\" instead of {usual}, which {what}"
@@ -56,7 +59,8 @@ pub fn lines(
     if hooked.len() > NAMED {
         lines.push(format!("  and {} other programs", hooked.len() - NAMED));
     }
-    let environment = "  programs that are started without this command's environment (sudo, env -i, containers) are not measured";
+    let environment = "  programs without the environment of this command are not measured (sudo, \
+                       env -i, containers)";
     lines.push(environment.to_owned());
     lines
 }
@@ -116,7 +120,7 @@ mod tests {
         for has_succeeded in [true, false] {
             let said = lines(&script, has_succeeded, users.path(), &plan, &records).join("\n");
             assert!(said.contains(r#"start "$CARGO_TARGET_DIR/release/app" instead of"#), "{said}");
-            assert!(said.contains("release/app, which is without hooks"), "{said}");
+            assert!(said.contains("release/app, which has no hooks"), "{said}");
             assert!(said.contains("release/examples/shown, which does not exist"), "{said}");
             assert!(!said.contains("gone"), "{said}");
         }

@@ -36,7 +36,7 @@ pub fn write(arguments: &[OsString], file: &Path) -> io::Result<OsString> {
         let unfit = || {
             let shown = argument.display();
             io::Error::other(format!(
-                "the command line is too long, and {shown} cannot stand in a file"
+                "the command line is too long, and an argument file cannot contain {shown}"
             ))
         };
         text += line.ok_or_else(unfit)?;

@@ -118,14 +118,14 @@ impl Wrapper {
             let package = &record.package;
             let target = self.invocation.values("--target").next();
             let others = target.map_or_else(
-                || "nor has anything else that is built so".to_owned(),
-                |target| format!("nor has anything else for {target}"),
+                || "all other crates with these options".to_owned(),
+                |target| format!("all other crates for {target}"),
             );
             // Many crates may share a reason, so only the first one is printed.
             notes::say_once(
                 &self.run,
                 obstacle,
-                &format!("{package} has no hooks, {others}: {obstacle}"),
+                &format!("{package} and {others} have no hooks: {obstacle}"),
             );
             record.obstacle = Some(obstacle.clone());
         }
@@ -145,8 +145,8 @@ impl Wrapper {
         let name = self.invocation.crate_name().unwrap_or_default();
         if !is_within && (self.invocation.is_program() || self.plan.selection.concerns(name)) {
             let text = format!(
-                "warning: what is built in {} has no hooks, since it may be used without mlprof; hooks are only in what is \
-                 built in {}, the CARGO_TARGET_DIR of this command",
+                "warning: crates built in {} have no hooks, because they may be used without \
+                 mlprof; only crates built in {}, the CARGO_TARGET_DIR of this command, have hooks",
                 location::profile_folder(&folder).unwrap_or(&folder).display(),
                 self.plan.target.display()
             );
@@ -229,7 +229,7 @@ impl Wrapper {
             self.of_the_original(messages, true)?.hand_on(&mut io::stderr())?;
             self.rewrite_dep_info(&folder);
             if !record.spliced.is_empty() {
-                say(&format!("spliced {}: {}", record.package, summary(record)));
+                say(&format!("added hooks to {}: {}", record.package, summary(record)));
             }
         } else if messages.has_artifact() {
             // Cargo has already started to build dependents on this output.
@@ -283,9 +283,9 @@ impl Wrapper {
         let is_selected = selection.concerns(&record.crate_name) || hooks != AllocatorHooks::None;
         let Some(source) = invocation.source().filter(|_| is_selected) else { return Ok(None) };
         let runs_elsewhere = if invocation.is_proc_macro() {
-            Some("procedural macros run in the compiler")
+            Some("procedural macros run inside the compiler")
         } else if invocation.is_build_script() {
-            Some("a build script runs while the program is built")
+            Some("build scripts run during the build")
         } else {
             None
         };

@@ -58,7 +58,7 @@ fn description(compiler: &OsStr, options: &[&str], run: &Path) -> io::Result<Str
     command.args(["--print", "cfg"]).args(options).stdin(Stdio::null()).stderr(Stdio::null());
     let output = command.output()?;
     if !output.status.success() {
-        return Err(io::Error::other("the compiler does not describe its platform"));
+        return Err(io::Error::other("cannot query the platform of the compiler"));
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     // If the cache file cannot be written, the next process queries the compiler again.
@@ -90,14 +90,14 @@ impl Platform {
     fn obstacle(&self, own: &Self) -> Option<String> {
         if self.parts != own.parts {
             return Some(format!(
-                "it is built for {}, and this mlprof measures programs for {}",
+                "it is built for {}, but this mlprof supports programs for {}",
                 self.name(),
                 own.name()
             ));
         }
         self.is_static.then(|| {
-            "it is linked statically (crt-static), and a static program cannot load mlprof's runtime, which is a shared \
-             library; to measure it, build it without the target feature crt-static"
+            "it is linked statically (crt-static), so it cannot load the shared runtime library of \
+             mlprof; build it without the target feature crt-static"
                 .to_owned()
         })
     }

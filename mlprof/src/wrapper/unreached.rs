@@ -30,8 +30,7 @@ pub fn unreached(
         .collect();
     files.sort();
     files.dedup();
-    let reason =
-        "no declaration that can be followed leads to it: a macro of another crate makes it";
+    let reason = "no `mod` declaration leads to it; a macro of another crate may declare it";
     files.into_iter().map(|path| Unread { path, reason: reason.to_owned() }).collect()
 }
 

@@ -76,7 +76,7 @@ pub fn what_waits_is_cancelled() {
         assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
         text(&output.stderr)
     };
-    assert_eq!(cancel(), format!("mlprof: nothing is recorded in process {process}\n"));
+    assert_eq!(cancel(), format!("mlprof: process {process} has no recording to cancel\n"));
     // No step begins, so the recording waits.
     let waits = Command::new(MLPROF)
         .args(["record", &process, "--only", "-o"])
@@ -90,13 +90,16 @@ pub fn what_waits_is_cancelled() {
     let began = Instant::now();
     let told = loop {
         let told = cancel();
-        if !told.contains("nothing is recorded") {
+        if !told.contains("has no recording to cancel") {
             break told;
         }
         assert!(began.elapsed() < PATIENCE, "it never came to that");
         std::thread::sleep(Duration::from_millis(5));
     };
-    assert!(told.starts_with(&format!("mlprof: the recording requested by {holder} ")), "{told}");
+    assert!(
+        told.starts_with(&format!("mlprof: cancelled the recording requested by {holder} ")),
+        "{told}"
+    );
     let waits = waits.wait_with_output().expect("it ends");
     assert!(!waits.status.success(), "{waits:?}");
     assert!(text(&waits.stderr).contains("the user has cancelled it"), "{waits:?}");
@@ -134,7 +137,10 @@ pub fn processes_of_containers() {
     assert!(inside(&["dump", names[0]]).status.success());
     // There, `mlprof` itself is process 1, and it does not listen.
     let error = text(&inside(&["dump", "1"]).stderr);
-    assert!(error.contains("several containers have a process 1: name one of them"), "{error}");
+    assert!(
+        error.contains("process 1 is ambiguous, because several containers have one"),
+        "{error}"
+    );
     assert!(names.iter().all(|name| error.contains(name)), "{error}");
     let [one, _other] = all;
     drop(one);

@@ -80,7 +80,7 @@ fn the_exit_status_says_whether_something_got_worse() {
     // got worse.
     let few = folder.report("few.json", &forward(1.2, 5));
     let (status, said) = ends(&few, "5%");
-    assert!(status == Some(2) && said.contains("nothing can be judged"), "{status:?} {said}");
+    assert!(status == Some(2) && said.contains("cannot judge any row"), "{status:?} {said}");
     // Without a threshold, the command only prints the comparison.
     assert!(mlprof(&["report", text(&slower), "--against", text(&before)]).status.success());
 }
@@ -127,7 +127,7 @@ fn it_is_json_and_a_page_too() {
     let html = std::fs::read_to_string(&page).expect("a page");
     assert!(html.contains("<th scope=row>forward<td><b>slower</b><td"), "{html}");
     let over = ["report", text(&slower), "--against", text(&before), "--html", text(&before)];
-    assert!(refused(&over).contains("before.json is one of the reports"));
+    assert!(refused(&over).contains("before.json: it is one of the input files"));
 }
 
 /// Compares recorded reports of each kind with themselves.
@@ -163,8 +163,8 @@ fn what_cannot_be_compared_is_said_in_a_sentence() {
     let kinds = "there is nothing to compare: after there is Simple, fit, before there is Advanced";
     for (against, expected) in [
         (&other, kinds),
-        (&half, "half.json is not JSON, or not all of it: EOF"),
-        (&newer, "newer.json was written by a newer mlprof"),
+        (&half, "half.json as JSON: EOF"),
+        (&newer, "newer.json: it has schema version 2, and this mlprof supports"),
         (&program, "no action, op or function is on both sides; are they of the same program?"),
         (&folder.path().join("missing.json"), "cannot read "),
     ] {

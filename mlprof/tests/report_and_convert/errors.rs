@@ -15,21 +15,21 @@ fn every_error_says_which_file_and_what_is_wrong_with_it() {
     let other = report.replace("\"profiler\": \"simple\"", "\"profiler\": \"complex\"");
     let damaged = report.replace("\"wall_seconds\"", "\"wall_clock\"");
     for (name, content, expected) in [
-        ("empty", "", "is not JSON, or not all of it: EOF"),
-        ("words", "FIT Profiler Report\n", "is not JSON, or not all of it: expected"),
-        ("half", &report[..report.len() / 2], "is not JSON, or not all of it: EOF"),
-        ("more", &format!("{report} {{"), "is not JSON, or not all of it: trailing"),
-        ("number", "7", "is not JSON, or not all of it: invalid type: integer"),
+        ("empty", "", " as JSON: EOF"),
+        ("words", "FIT Profiler Report\n", " as JSON: expected"),
+        ("half", &report[..report.len() / 2], " as JSON: EOF"),
+        ("more", &format!("{report} {{"), " as JSON: trailing"),
+        ("number", "7", " as JSON: invalid type: integer"),
         (
             "other",
             "{\"a\": 1}",
-            "is neither a report of mlprof (JSON with the field \"profiler\") nor",
+            "it is neither an mlprof report (JSON with the field \"profiler\") nor",
         ),
-        ("list", "[]", "is neither a report of mlprof"),
-        ("numbers", "[1, 2]", "is neither a report of mlprof"),
-        ("newer", &newer, "was written by a newer mlprof: its layout has the version 2, and this"),
-        ("kind", &other, "cannot understand: unknown variant `complex`, expected one of `simple`"),
-        ("damaged", &damaged, "cannot understand: missing field `wall_seconds`"),
+        ("list", "[]", "it is neither an mlprof report"),
+        ("numbers", "[1, 2]", "it is neither an mlprof report"),
+        ("newer", &newer, "it has schema version 2, and this mlprof supports versions up to"),
+        ("kind", &other, "kind: unknown variant `complex`, expected one of `simple`"),
+        ("damaged", &damaged, "damaged: missing field `wall_seconds`"),
         ("trace", "{\"traceEvents\": []}", "is a trace in which nothing was recorded"),
         (
             "bad trace",
@@ -85,7 +85,7 @@ fn a_small_file_does_not_unpack_to_all_memory() {
     let file = folder.file("bomb.json.gz", &bytes);
     for error in both(text(&file)) {
         assert!(error.contains("cannot read ") && error.contains("bomb.json.gz"), "{error:.300}");
-        assert!(error.contains("unpacks to more than 200 times its size"), "{error:.300}");
+        assert!(error.contains("expands to more than 200 times its size"), "{error:.300}");
     }
 }
 

@@ -40,7 +40,7 @@ fn findings_are_told_with_all_that_is_known() {
     }
     let healthy = folder.report("healthy.json", &waited(0.1));
     let told = printed(&["report", text(&healthy), "--findings"]);
-    assert_eq!(told, "FIT Profiler Report\n\nNothing was found.\n");
+    assert_eq!(told, "FIT Profiler Report\n\nNo findings.\n");
 }
 
 #[test]
@@ -104,15 +104,15 @@ fn several_ranks_are_looked_at_side_by_side() {
     let (quick, slow) = (rank(0, 0.5), rank(1, 5.0));
     let files = [text(&quick), text(&slow)];
     let told = printed(&[&["report", "--findings"], &files[..]].concat());
-    let (_, of_all) = told.split_once("\nAll ranks side by side\n\n").expect("a part of its own");
+    let (_, of_all) = told.split_once("\nComparison of all ranks\n\n").expect("a part of its own");
     let expected = "Rank 1 needs 4.50 s longer for its own work than rank 0 (45.00 %)";
     assert!(of_all.contains(expected) && of_all.contains(NEXT), "{told}");
     let told = printed(&[&["report", "--explain-rules"], &files[..]].concat());
     assert!(told.contains("\nslowest-rank: ") && told.contains(expected), "{told}");
     let alone = printed(&["report", "--findings", text(&quick)]);
-    assert!(!alone.contains("All ranks"), "{alone}");
+    assert!(!alone.contains("Comparison of all ranks"), "{alone}");
     let tables = printed(&["report", files[0], files[1]]);
-    assert!(!tables.contains("All ranks"), "{tables}");
+    assert!(!tables.contains("Comparison of all ranks"), "{tables}");
 }
 
 /// A report that contains findings prints them below its tables, as the profiler did.

@@ -75,13 +75,16 @@ fn a_static_program_runs_without_hooks_and_the_reason_is_said() {
     assert_eq!((run.code, &run.stdout), (plain.code, &plain.stdout), "{run:?}");
     let reason = "it is linked statically (crt-static)";
     let said = run.stderr.lines().filter(|line| line.contains(reason)).collect::<Vec<_>>();
-    assert!(said.iter().any(|line| line.starts_with("mlprof: app has no hooks")), "{run:?}");
+    assert!(
+        said.iter().any(|line| line.starts_with("mlprof: app and all other crates")),
+        "{run:?}"
+    );
     assert!(
         said.iter().any(|line| line.starts_with("mlprof:   has no hooks:")),
         "explained: {run:?}"
     );
     assert!(!run.stderr.contains("matches no function"), "{run:?}");
-    line(&run, "mlprof: no process of this command was measured: there are no hooks in");
+    line(&run, "mlprof: no process of this command was measured: these packages have no hooks:");
     // The next run compiles nothing, and it prints the same reason.
     let run = output(&mut mlprof);
     assert!(!run.stderr.contains("Compiling") && run.stderr.contains(reason), "{run:?}");

@@ -92,7 +92,7 @@ fn a_crate_that_denies_everything_hears_nothing_of_hooks() {
     for what in ["functions", "lines", "memory"] {
         let run = corner.mlprof(&format!("--{what} corner"), "cargo build");
         assert_eq!((run.code, diagnostics(&run).as_str()), (Some(0), ""), "{what}: {run:?}");
-        assert!(run.stderr.contains("spliced corner"), "{what}: {run:?}");
+        assert!(run.stderr.contains("added hooks to corner"), "{what}: {run:?}");
     }
 }
 
@@ -111,7 +111,7 @@ fn warnings_and_errors_show_the_text_that_the_user_wrote() {
     let run = corner.mlprof("--functions corner", "cargo build");
     assert_eq!(run.code, Some(0), "{run:?}");
     assert_eq!(diagnostics(&run), diagnostics(&plain));
-    assert!(run.stderr.contains("spliced corner"), "{run:?}");
+    assert!(run.stderr.contains("added hooks to corner"), "{run:?}");
 
     let more = "/// Wrong.\npub fn wrong(of: u32) -> u32 { of + \"1\" }\n";
     std::fs::write(&source, text.clone() + more).expect("written");

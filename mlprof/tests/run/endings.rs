@@ -45,15 +45,15 @@ fn who_ends_without_a_report_is_named() {
     for (way, code, said) in [
         ("_exit", 5, "(endings) ended by `_exit` (5)"),
         ("kill", 137, "(endings) was ended by SIGKILL"),
-        ("exec", 0, "(endings) became true by exec"),
+        ("exec", 0, "(endings) was replaced by true (exec)"),
     ] {
         let run = shop.mlprof("--functions endings::leaf", &format!("cargo run -- {way}"));
         assert_eq!(run.code, Some(code), "{way}: {run:?}");
         assert!(run.stderr.contains(said), "{way}: {run:?}");
         // On a busy machine, the program may run long enough to write intermediate results.
         let left = match shop.reports().is_empty() {
-            true => "what it had done until then is lost",
-            false => "its results are those that were written while it ran",
+            true => "its measurements are lost",
+            false => "only the results that it wrote during the run are available",
         };
         assert!(run.stderr.contains(left), "{way}: {run:?}");
         assert!(!run.stderr.contains("no process of this command was measured"), "{run:?}");
@@ -80,7 +80,7 @@ fn numbers_of_a_process_that_leaves_no_time_are_those_of_its_last_second() {
             _ => assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "{run:?}"),
         }
         assert!(has(&notes(&shop), "while the process still ran"), "{options}: {run:?}");
-        let said = "its results are those that were written while it ran";
+        let said = "only the results that it wrote during the run are available";
         assert!(run.stderr.contains(said), "{options}: {run:?}");
         shop.forget_results();
     }

@@ -54,9 +54,9 @@ fn what_a_command_builds_elsewhere_has_no_hooks_and_that_is_said() {
     let run = builds.mlprof("./build.sh");
     assert_eq!((run.code, run.stdout.as_str()), (Some(0), "24\n"), "{run:?}");
     assert!(!builds.has_hooks("out/debug/app"));
-    let said = line(&run, "mlprof: warning: what is built in ");
+    let said = line(&run, "mlprof: warning: crates built in ");
     assert!(
-        said.contains("out/debug has no hooks") && said.contains("target/mlprof/functions"),
+        said.contains("out/debug have no hooks") && said.contains("target/mlprof/functions"),
         "{run:?}"
     );
     line(&run, "mlprof: no process of this command was measured");
@@ -80,7 +80,7 @@ fn of_a_script_that_runs_cargo_s_usual_program_it_is_said_which_one_to_run() {
     assert_eq!(run.code, Some(0), "{run:?}");
     let said = line(&run, "mlprof:   start ");
     assert!(
-        said.contains(name) && said.ends_with("target/debug/app, which is without hooks"),
+        said.contains(name) && said.ends_with("target/debug/app, which has no hooks"),
         "{run:?}"
     );
 

@@ -77,7 +77,10 @@ fn all_results_are_one_page_where_that_is_asked_for() {
     assert_eq!(html.matches("<section class=report").count(), 1, "one report: {html}");
     shop.forget_results();
     let run = shop.mlprof("--functions counting::leaf --html --quiet", "cargo build");
-    assert!(run.stderr.contains("there is no page: this command left no report"), "{run:?}");
+    assert!(
+        run.stderr.contains("cannot write an HTML page: the command wrote no report"),
+        "{run:?}"
+    );
 }
 
 #[test]

@@ -119,6 +119,6 @@ fn with_nothing_else_it_listens_and_what_is_forbidden_is_said() {
     let mut command = shop.command(MLPROF, &arguments("--live", "cargo run"));
     let forbidden: Finished = command.env("MLPROF_LIVE", "0").output().expect("it runs").into();
     assert_eq!(forbidden.code, Some(2), "{forbidden:?}");
-    assert!(forbidden.stderr.contains("MLPROF_LIVE=0 in the environment forbids it"));
+    assert!(forbidden.stderr.contains("cannot use --live: MLPROF_LIVE=0"));
     assert!(!Path::new(&shop.path("target")).exists(), "nothing was built");
 }

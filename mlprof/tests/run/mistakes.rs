@@ -9,7 +9,7 @@ fn a_pattern_that_matches_nothing_is_told_with_what_is_like_it() {
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.stderr.contains("`counting::fibonaci` matches no function"), "{run:?}");
     assert!(run.stderr.contains("similar: counting::fibonacci"), "{run:?}");
-    assert!(run.stderr.contains("is it counting?"), "{run:?}");
+    assert!(run.stderr.contains("did you mean counting?"), "{run:?}");
 }
 
 #[test]

@@ -21,13 +21,13 @@ fn hooks_that_nobody_called() {
     let shop = Shop::copy_of("endings");
     let run = shop.mlprof("--functions endings::never_called", "cargo run");
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert_told(&shop, &run, "functions", "1 function has hooks, and the program called none");
+    assert_told(&shop, &run, "functions", "1 function has hooks, but the program called none");
     shop.forget_results();
     let run = shop.mlprof("--lines endings::never_called", "cargo run");
-    assert_told(&shop, &run, "lines", "1 function has hooks, and the program called none");
+    assert_told(&shop, &run, "lines", "1 function has hooks, but the program called none");
     shop.forget_results();
     let run = shop.mlprof("--memory endings::never_called", "cargo run");
-    assert_told(&shop, &run, "memory", "1 function has hooks, and the program called none");
+    assert_told(&shop, &run, "memory", "1 function has hooks, but the program called none");
     shop.forget_results();
     // No explanation is printed if there are results.
     let run = shop.mlprof("--functions endings::leaf", "cargo run");
@@ -42,7 +42,7 @@ fn patterns_that_match_nothing_and_crates_that_are_not_there() {
     assert_told(&shop, &run, "functions", "no function matches `endings::laef`");
     shop.forget_results();
     let run = shop.mlprof("--ops candle --functions elsewhere::*", "cargo run");
-    let reason = "the program is built without the crates that were named";
+    let reason = "the program does not contain the selected crates";
     assert_told(&shop, &run, "ops", reason);
     assert_told(&shop, &run, "functions", reason);
 }
@@ -54,5 +54,5 @@ fn programs_that_are_too_short_for_a_sample() {
     words.push("at once");
     let run = shop.run(super::shop::MLPROF, &words);
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert_told(&shop, &run, "samples", "too short for a sample");
+    assert_told(&shop, &run, "samples", "the program ended before the first sample");
 }

@@ -118,7 +118,7 @@ fn keys_end_stop_and_continue_what_runs_and_the_report_comes_once() {
         terminal.shows(&format!("code={code}"));
         let shown = terminal.shown();
         assert_eq!(shown.matches("Note: the process was ended by SIG").count(), 1, "{shown}");
-        assert_eq!(shown.matches("tables again").count(), 1, "{shown}");
+        assert_eq!(shown.matches("to print tables in another order").count(), 1, "{shown}");
         assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "{shown}");
         shop.forget_results();
     }

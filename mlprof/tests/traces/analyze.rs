@@ -150,7 +150,7 @@ fn a_page_has_what_can_be_read_and_is_written_over_no_trace() {
     for part in [
         "<td>waiting for data<td class=\"n b25\" data-v=5e-05>50.0 µs",
         "The critical path of step 2, 100 µs",
-        "a trace is missing here: cannot read ",
+        "a trace is missing: cannot read ",
     ] {
         assert!(html.contains(part), "{part:?} is missing in:\n{html}");
     }
@@ -219,7 +219,7 @@ fn what_cannot_be_read_is_one_sentence_and_the_others_are_answered_for() {
     let nothing = tempfile::tempdir().expect("a folder");
     let output = mlprof(&["analyze", path(nothing.path())]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).starts_with("error: there is no trace in "));
+    assert!(text(&output.stderr).starts_with("error: cannot find a trace in "));
 }
 
 #[test]

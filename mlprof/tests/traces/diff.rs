@@ -78,7 +78,7 @@ fn a_slower_op_is_named_and_ends_the_command_with_one() {
     // The page must not overwrite an input trace.
     let output = mlprof(&["diff", path(&before), path(&slower), "--html", path(&before)]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("name another file with --html"), "{output:?}");
+    assert!(text(&output.stderr).contains("choose another file with --html"), "{output:?}");
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn what_cannot_be_compared_is_one_sentence() {
         ),
         (&empty, "it is a trace in which nothing was recorded"),
         (&folder.path().join("missing.json"), "No such file or directory (os error 2)"),
-        (nothing.path(), "there is no trace in "),
-        (&few, "nothing can be judged, so --fail-above would let everything pass"),
+        (nothing.path(), "cannot find a trace in "),
+        (&few, "cannot judge any row, so --fail-above would always pass"),
         (&other, "no action, op or function is on both sides"),
     ] {
         for sides in [[bad, &good], [&good, bad]] {

@@ -46,19 +46,22 @@ fn flame_graphs_have_devices_as_roots_of_their_own() {
     let (lines, said) = folded(&file, &[]);
     assert_eq!(lines, ["aten::mm 50"]);
     assert!(
-        said.contains("5 kernels, copies and fills of devices are left out (--devices"),
+        said.contains("5 kernels, copies and fills of devices are omitted (--devices"),
         "{said}"
     );
     let (lines, said) = folded(&file, &["--devices"]);
     assert_eq!(lines[0], "aten::mm 50");
     assert_eq!(lines[1..], DEVICES);
-    assert!(!said.contains("left out"), "{said}");
+    assert!(!said.contains("omitted"), "{said}");
     let (lines, _) = folded(&file, &["--devices", "--by-thread"]);
     assert_eq!(lines[..4], DEVICES);
     assert_eq!(lines[4], "thread 100;aten::mm 50");
     let svg = mlprof(&["convert", path(&file), "--to", "svg", "--devices", "-o", "-"]);
     let drawn = text(&svg.stdout);
-    assert!(drawn.contains("Memcpy HtoD") && drawn.contains("and time of devices"), "{drawn}");
+    assert!(
+        drawn.contains("Memcpy HtoD") && drawn.contains("host self time and device time"),
+        "{drawn}"
+    );
 }
 
 #[test]
@@ -68,5 +71,5 @@ fn a_trace_of_devices_alone_shows_them() {
     std::fs::write(&file, trace(false)).expect("a file");
     let (lines, said) = folded(&file, &[]);
     assert_eq!(lines, DEVICES);
-    assert!(!said.contains("left out"), "{said}");
+    assert!(!said.contains("omitted"), "{said}");
 }

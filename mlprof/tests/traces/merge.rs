@@ -162,7 +162,7 @@ fn what_cannot_be_put_together_is_said() {
     error(&["merge", path(&files[0]), "-o", "out.txt"], "must end in .json, .json.gz or .tar");
     let nothing = folder.path().join("nothing.json");
     std::fs::write(&nothing, "{}").expect("a file");
-    error(&["merge", path(&nothing)], "none of the traces can be read");
+    error(&["merge", path(&nothing)], "cannot read any of the traces");
     // The other traces are still merged, and also the readable part of the truncated one.
     let whole = std::fs::read_to_string(&files[1]).expect("it is there");
     std::fs::write(&files[1], &whole[..whole.len() / 2]).expect("a file");
@@ -282,5 +282,5 @@ fn tables_become_perfettos_format_one_by_one() {
     let refused = mlprof(&["convert", path(&tables), "--to", "folded"]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let said = text(&refused.stderr);
-    assert!(said.contains("a folder of tables cannot be converted to folded"), "{said}");
+    assert!(said.contains("cannot convert a folder of tables to folded"), "{said}");
 }

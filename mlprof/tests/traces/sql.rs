@@ -44,7 +44,7 @@ fn what_is_asked_goes_to_the_program_that_answers() {
     assert_eq!(missing.status.code(), Some(2));
     let said = text(&missing.stderr);
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.contains("`cargo install mlprof-sql` builds it"), "{said}");
+    assert!(said.contains("install it with `cargo install mlprof-sql`"), "{said}");
     // `mlprof-sql` is found on the `PATH`, but one beside `mlprof` is preferred.
     for folder in [&other, &own] {
         write_program(folder);

@@ -29,25 +29,25 @@ use digits::{Disk, Faults, Measured};
 use mlprof_burn::ProfiledBatcher;
 use mlprof_burn::prelude::*;
 
-/// Trains a small network on handwritten digits, with faults, and tells what they cost.
+/// Train a small network on handwritten digits with faults, and report their cost
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
     common: Faults<Fault>,
-    /// It learns from so many digits only.
+    /// Maximum number of training digits [default: all]
     #[arg(long, value_name = "DIGITS")]
     limit_digits: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Fault {
-    /// Each training batch is read from the disk by the thread that trains.
+    /// The training thread reads each training batch from the disk
     Loader,
-    /// The renderer writes to the disk for each metric of each batch.
+    /// The renderer writes each metric of each batch to the disk
     Renderer,
-    /// A metric of each training batch is written to the disk.
+    /// A metric of each training batch is written to the disk
     Metrics,
-    /// The network is saved after every epoch.
+    /// The network is saved after every epoch
     Checkpoints,
 }
 

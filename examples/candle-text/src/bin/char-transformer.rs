@@ -22,28 +22,28 @@ const BATCH_SIZE: usize = 16;
 /// The beginning of the generated text.
 const PROMPT: &str = "In the morning the ";
 
-/// Trains a small transformer to write a tale, lets it write, and tells where the time went.
+/// Train a small transformer, generate text, and report where the time went
 #[derive(Parser)]
 struct Options {
     #[command(flatten)]
     profiler: ProfilerOptions,
-    /// How many epochs of --steps batches.
+    /// Number of epochs of --steps batches
     #[arg(long, default_value_t = 3)]
     epochs: usize,
-    /// How many batches an epoch has.
+    /// Number of batches per epoch
     #[arg(long, default_value_t = 100, value_parser = at_least_one)]
     steps: usize,
-    /// How many characters to write at the end.
+    /// Number of characters to generate
     #[arg(long, default_value_t = 300)]
     characters: usize,
-    /// How bold to be when writing: near 0 the likeliest character each time.
+    /// Sampling temperature; near 0, the most likely character is always chosen
     #[arg(long, default_value_t = 0.5, value_parser = above_zero)]
     temperature: f64,
-    /// The same seed gives the same losses and the same text.
+    /// Random seed; the same seed gives the same losses and the same text
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// Save the network here after every epoch.
-    #[arg(long, value_name = "DIR")]
+    /// Folder for checkpoints, saved after every epoch
+    #[arg(long, value_name = "FOLDER")]
     checkpoint_dir: Option<PathBuf>,
 }
 

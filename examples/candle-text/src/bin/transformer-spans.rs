@@ -25,27 +25,27 @@ use tracing_subscriber::prelude::*;
 /// Name of the span around a whole BERT in candle-transformers, as an action and as a module.
 const SPAN_OF_THE_MODEL: [&str; 2] = ["model", "[module]Span: model"];
 
-/// Runs a small BERT with random weights and tells where the time went.
+/// Run a small BERT with random weights, and report where the time went
 #[derive(Parser)]
 struct Options {
     #[command(flatten)]
     profiler: ProfilerOptions,
-    /// How many batches to run.
+    /// Number of batches
     #[arg(long, default_value_t = 20)]
     batches: usize,
-    /// How many texts are in a batch.
+    /// Number of texts per batch
     #[arg(long, default_value_t = 8)]
     batch_size: usize,
-    /// How many tokens a text has.
+    /// Number of tokens per text
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=512))]
     tokens: u32,
-    /// The same seed gives the same weights.
+    /// Random seed; the same seed gives the same weights
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// Take each span for a module of the model, under a name of its own.
+    /// Treat each span as a module of the model with its own name
     #[arg(long)]
     modules: bool,
-    /// Install the layer only when the model is there already, to see what is seen then: nothing.
+    /// Install the layer only after the model is created, which then records nothing
     #[arg(long)]
     late: bool,
 }

@@ -20,21 +20,20 @@ use digits::{
 };
 use mlprof_candle::prelude::*;
 
-/// Trains a small network on digits that are turned and blurred by worker threads, and tells where
-/// the time went.
+/// Train on digits that worker threads augment, and report where the time went
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
     options: Options,
     #[command(flatten)]
     trainer: TrainerOptions,
-    /// How many threads prepare batches; 0: none, the training loop does it itself.
+    /// Number of threads that prepare batches; 0 uses the training thread
     #[arg(long, default_value_t = 2)]
     workers: usize,
-    /// How many finished batches of each worker may wait to be taken.
+    /// Number of batches that each worker may prepare in advance
     #[arg(long, default_value_t = 2)]
     ahead: usize,
-    /// How finely digits are redrawn: each pixel from so many points squared.
+    /// Square root of the points that are averaged per augmented pixel
     #[arg(long, default_value_t = 16)]
     rays: usize,
 }

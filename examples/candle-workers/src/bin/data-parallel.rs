@@ -12,8 +12,7 @@ use candle_digits::Batch;
 use candle_workers::parallel::ParallelLearner;
 use clap::Parser;
 
-/// Trains a small network on handwritten digits in several processes, and tells where the time of
-/// each went.
+/// Train on handwritten digits in several processes, and report their times
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]

@@ -3,14 +3,16 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// A clock for steps.
+/// Clock for step times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Clock {
-    /// Time as it passes: what training takes.
+    /// Elapsed time
     #[default]
     Wall,
-    /// The processor time of all threads. What other programs take is not in it, nor is waiting:
-    /// on a busy machine this sees smaller differences. Reading it takes some 0.3 µs.
+    /// CPU time of all threads, without waiting and other programs
+    ///
+    /// On a busy machine, it shows smaller differences than elapsed time. Reading it takes about
+    /// 0.3 µs.
     #[cfg(unix)]
     Cpu,
 }

@@ -40,23 +40,23 @@ pub use trainer::{TRAINER_STEP_BEGINS, trainer_epoch};
 /// still cold. It is a multiple of 4, as [`neighbours`] requires.
 const WARM_UP: usize = 4;
 
-/// The command line of a program that measures.
+/// Options of a program that measures profiling overhead.
 #[derive(Debug, Clone, clap::Parser)]
-#[command(about = "Compares training steps with and without a profiler", long_about = None)]
+#[command(about = "Compare training steps with and without a profiler", long_about = None)]
 pub struct OverheadOptions {
-    /// Epochs of each kind.
+    /// Number of epochs of each kind
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// How many digits a step learns from.
+    /// Number of digits per step
     #[arg(long, default_value_t = 32)]
     pub batch_size: usize,
-    /// How steps are timed; "cpu" is the processor time of all threads, for busy machines.
+    /// Clock for the step times
     #[arg(long, value_enum, default_value_t)]
     pub clock: Clock,
-    /// Measure what it costs to look at the numbers of steps, too.
+    /// Also measure the cost of the numerics profiler
     #[arg(long)]
     pub numerics: bool,
-    /// Write the figures as JSON, too.
+    /// Write the figures to FILE as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }

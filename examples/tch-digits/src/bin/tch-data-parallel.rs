@@ -9,8 +9,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use tch_digits::{Batch, ParallelLearner};
 
-/// Trains a small network on handwritten digits in several processes, and tells where the time of
-/// each went.
+/// Train on handwritten digits in several processes, and report their times
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]

@@ -13,29 +13,34 @@ use mlprof_report::output::say;
 use super::client::Client;
 use super::{Error, ProcessName, print, table};
 
-/// Follows trainings: in a terminal on a screen, with the actions and modules of the last steps (? lists its keys); elsewhere,
-/// or with --plain, one training, with a line each second: its stage, epoch and step, and how long its last 128 steps took.
+/// Show the state of running trainings, and refresh it
 ///
-/// It says, too, which share of its steps waits for data, when all epochs will be over, and what memory the process has. As
-/// long as it follows, the training's actions and modules are measured: --json has them all.
+/// In a terminal, a screen shows all trainings with the actions and modules of their last steps.
+/// Press ? for its keys. Otherwise, or with --plain, --json or --count, the command prints one line
+/// per interval about one training: its stage, epoch and step, and the times of its last 128 steps.
+/// Both also show the share of time spent waiting for data, the remaining time, and the memory of
+/// the process.
 ///
-/// It ends when the training does, by Ctrl-C, or after --count lines.
+/// While the command runs, mlprof measures the actions and modules of the training. --json prints
+/// all of them.
+///
+/// The command ends when the training ends, on Ctrl-C, or after --count lines.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// The number of its process; need not be given where only one training listens
+    /// Process id, as printed by mlprof ps; optional if only one training can be inspected
     #[arg(value_name = "PID")]
     pub process: Option<ProcessName>,
-    /// From one line to the next, in seconds
-    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = interval)]
+    /// Refresh interval in seconds, from 0.05 to 5
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
     pub interval: f64,
-    /// End after so many lines
+    /// Number of lines after which the command ends
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
     /// Print each line as JSON, with the times of the last steps
     #[arg(long)]
     pub json: bool,
-    /// Print lines also to a terminal, where all trainings are shown on a screen otherwise
+    /// Print lines even in a terminal
     #[arg(long)]
     pub plain: bool,
 }
@@ -55,7 +60,7 @@ fn interval(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         // The maximum is shorter than the time for which a process waits until its answer is read.
         Ok(seconds) if (0.05..=5.0).contains(&seconds) => Ok(seconds),
-        _ => Err("it is between 0.05 and 5 seconds".to_owned()),
+        _ => Err("expected a number of seconds between 0.05 and 5".to_owned()),
     }
 }
 

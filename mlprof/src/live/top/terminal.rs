@@ -259,9 +259,8 @@ fn findings(process: ProcessName) -> Result<Vec<String>, String> {
     let rules = Rules::new();
     let mut found = Vec::new();
     for report in reports {
-        let report = serde_json::from_value(report).map_err(|error| {
-            format!("process {process} has a report that cannot be read: {error}")
-        })?;
+        let report = serde_json::from_value(report)
+            .map_err(|error| format!("cannot parse a report of process {process}: {error}"))?;
         found.extend(rules.apply(&report));
     }
     found.sort_by(|one, other| other.cost.seconds.total_cmp(&one.cost.seconds));

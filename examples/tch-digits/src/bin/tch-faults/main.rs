@@ -23,57 +23,57 @@ use tch_digits::Batch;
 use crate::learner::FaultyLearner;
 use crate::threads::Pollers;
 
-/// Trains a small network on handwritten digits, with faults, and tells what they cost.
+/// Train a small network on handwritten digits with faults, and report their cost
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
     common: Faults<Fault>,
     #[command(flatten)]
     besides: Besides,
-    /// All digits of the test are seen so many times.
+    /// Number of passes over the test digits
     #[arg(long, default_value_t = 1, value_name = "TIMES")]
     test_times: usize,
-    /// So many threads work on each op.
+    /// Number of threads per op
     #[arg(long, default_value_t = 1, value_name = "THREADS")]
     threads: i32,
 }
 
-/// What is computed in each step besides the network.
+/// Additional computations of each step.
 #[derive(Debug, Clone, Copy, clap::Args)]
 struct Besides {
-    /// How the pixels of images vary together that were enlarged to so many in a row.
+    /// Compute the pixel covariance of images enlarged to a width of PIXELS
     #[arg(long, value_name = "PIXELS")]
     spectrum: Option<i64>,
-    /// Rows of images are brought to the same mean and deviation.
+    /// Normalize the rows of images to the same mean and deviation
     #[arg(long)]
     normalize: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Fault {
-    /// Each training batch is read from the disk by the thread that trains.
+    /// The training thread reads each training batch from the disk
     Loader,
-    /// The network is saved after every epoch, which takes as long as a file for each variable.
+    /// The network is saved after every epoch, with one disk delay per variable
     Checkpoints,
-    /// The images of each step are enlarged and kept.
+    /// The enlarged images of each step are kept
     History,
-    /// What `--spectrum` asks for is computed in 64 bits.
+    /// --spectrum computes in 64 bits
     Doubles,
-    /// The test computes what only training needs.
+    /// The test also computes what only training needs
     Gradients,
-    /// The mean and the deviation of a batch are read from their tensors anew for each pixel.
+    /// The mean and deviation of a batch are read from their tensors for each pixel
     Reads,
-    /// What `--normalize` asks for is computed row by row.
+    /// --normalize computes row by row
     Rows,
-    /// The first step reads a hundred files.
+    /// The first step reads 100 files
     FirstStep,
-    /// Every tenth step writes five files.
+    /// Every tenth step writes 5 files
     TenthSteps,
-    /// Every step writes a file.
+    /// Every step writes a file
     Steps,
-    /// Another thread writes a file in each step, and holds a lock meanwhile that the step takes, too.
+    /// In each step, another thread writes a file while it holds a lock that the step needs
     Lock,
-    /// Six threads for each core ask all the time whether there is something to do.
+    /// Six threads per core poll for work in a busy loop
     Pollers,
 }
 

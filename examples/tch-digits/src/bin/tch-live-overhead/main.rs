@@ -27,24 +27,24 @@ use mlprof_tch::prelude::TrainResult;
 use ways::{Measured, Way};
 
 #[derive(Parser)]
-#[command(about = "Compares steps of a training that is watched with those of one that is not", long_about = None)]
+#[command(about = "Compare training steps with and without live inspection", long_about = None)]
 struct Options {
-    /// The command `mlprof`, which watches.
+    /// Path of the command `mlprof`, which inspects the training
     #[arg(long, value_name = "FILE", required_unless_present = "trains")]
     mlprof: Option<PathBuf>,
-    /// How often each way has its turn.
+    /// Number of turns of each way to inspect
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
-    /// Training steps of a turn.
+    /// Number of training steps per turn
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     steps: u64,
-    /// "cpu" is the processor time of all of the training's threads, for busy machines.
+    /// Clock for the step times
     #[arg(long, value_enum, default_value_t)]
     clock: Clock,
-    /// Write the figures as JSON, too.
+    /// Write the figures to FILE as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Train, as standard input says.
+    /// Train, controlled by standard input
     #[arg(long, hide = true)]
     trains: bool,
 }

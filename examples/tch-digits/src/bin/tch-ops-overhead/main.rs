@@ -27,24 +27,24 @@ use mlprof_tch::kineto::{Kineto, Running};
 use mlprof_tch::prelude::TrainResult;
 
 #[derive(Parser)]
-#[command(about = "Compares the recording of ops with Kineto's", long_about = None)]
+#[command(about = "Compare the costs of recording ops with those of Kineto", long_about = None)]
 struct Options {
-    /// How often each way to record takes its turn.
+    /// Number of turns of each way to record
     #[arg(long, default_value_t = 31, value_parser = at_least_one)]
     rounds: usize,
-    /// Training steps of a turn.
+    /// Number of training steps per turn
     #[arg(long, default_value_t = 100, value_parser = at_least_one)]
     steps: usize,
-    /// How many steps are in a written trace.
+    /// Number of steps in a written trace
     #[arg(long, default_value_t = 2000, value_parser = at_least_one)]
     trace_steps: usize,
-    /// "cpu" is the processor time of all threads, for busy machines.
+    /// Clock for the costs
     #[arg(long, value_enum, default_value_t)]
     clock: Clock,
-    /// Only record, and in this way alone ("mlprof, shapes"), for tools that count instructions.
+    /// Run only one way to record, such as "mlprof, shapes", for tools that count instructions
     #[arg(long, value_name = "WAY")]
     only: Option<String>,
-    /// Write the figures as JSON, too.
+    /// Write the figures to FILE as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -13,24 +13,24 @@ use super::view::{Body, View, Watched, is_also_inside, rows, without_small};
 mod others;
 
 const HELP: &str = "\
-Tab, left, right  the next process, or the one before
-up, down          further up or down in the list
+Tab, left, right  next or previous process
+up, down          scroll the list
 s                 sort actions by time, calls or name
-a                 all actions, also below 0.1 % of the steps
-t                 threads, and what each is in
-p                 all processes side by side
-f                 findings: what costs time that could be saved
+a                 show all actions, even below 0.1 % of the steps
+t                 show the threads and their actions
+p                 show all processes
+f                 show findings, which are avoidable costs
 r                 record 5 steps into the current folder
-?                 this help
-q, Ctrl-C         end; the training goes on
+?                 show this help
+q, Ctrl-C         quit; the training continues
 
-STEP is a share of the time of the last steps. What goes on
-from step to step stands beside what is inside of it. Rows
-below \"also inside of others\" have a row further up, too:
-they were open when top began, or are called in two places.";
+STEP is the share of the time of the last steps. An action
+that spans several steps is shown next to its children.
+Rows below \"also inside other actions\" have another row:
+they were open when top began, or have several callers.";
 
 /// Heading of the rows that also appear inside other actions.
-const ALSO_INSIDE: &str = "also inside of others:";
+const ALSO_INSIDE: &str = "also inside other actions:";
 
 /// Draws the whole screen. Parts without enough space are omitted.
 pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
@@ -59,7 +59,7 @@ pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
             let text = format!("processes that have not answered yet: {}", view.unanswered);
             frame.render_widget(text, head);
         }
-        None => frame.render_widget("no training of this user listens", head),
+        None => frame.render_widget("no training of this user can be inspected", head),
     }
     let keys = format!("q quit  ? help  s sort: {}  r record  {}", view.order.name(), view.message);
     frame.render_widget(Line::styled(keys, Modifier::REVERSED), foot);
@@ -91,9 +91,9 @@ fn summary(watched: &Watched) -> String {
     let state = &watched.state;
     let mut first = format!("{} ({})", state.program, watched.name);
     if watched.has_ended {
-        first += ": it has ended; this is what it did last";
+        first += ": ended (last known state)";
     } else if watched.is_silent {
-        first += ": it does not answer; this is what it did last";
+        first += ": not answering (last known state)";
     } else if state.is_recording {
         first += ": recording";
     }
@@ -113,7 +113,7 @@ fn summary(watched: &Watched) -> String {
     });
     devices(state).iter().for_each(|device| more += &format!("  {device}"));
     let Some(training) = state.trainings.first() else {
-        return format!("{first}\nno stage runs\n{memory}{more}");
+        return format!("{first}\nno stage is running\n{memory}{more}");
     };
     format!("{first}\n{}\n{memory}{more}", of_training(training))
 }
@@ -206,10 +206,12 @@ fn draw_actions(view: &View, state: &ProcessState, frame: &mut Frame<'_>, area: 
         )));
     }
     if small > 0 {
-        lines.push(Line::from(format!("{small} more below 0.1 % of the steps: a shows them")));
+        lines.push(Line::from(format!(
+            "{small} more below 0.1 % of the steps (press a to show them)"
+        )));
     }
     if activity.left_out > 0 {
-        lines.push(Line::from(format!("{} calls of further places", activity.left_out)));
+        lines.push(Line::from(format!("{} calls of other actions", activity.left_out)));
     }
     frame.render_widget(Paragraph::new(lines), area);
 }

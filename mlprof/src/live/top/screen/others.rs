@@ -14,11 +14,11 @@ use super::super::view::{View, Watched};
 pub(super) fn draw_threads(view: &View, state: &ProcessState, frame: &mut Frame<'_>, area: Rect) {
     let threads = state.activity.iter().flat_map(|it| &it.threads);
     let width = usize::from(area.width).saturating_sub(32).max(8);
-    let head = format!("{:<20} {:<width$} {:>10}", "THREAD", "IS IN", "FOR");
+    let head = format!("{:<20} {:<width$} {:>10}", "THREAD", "ACTION", "FOR");
     let lines = threads.map(|thread| {
         let action = match (&thread.action, thread.open) {
             (Some(action), 0 | 1) => action.clone(),
-            (Some(action), open) => format!("{action}, in {} more", open - 1),
+            (Some(action), open) => format!("{action}, inside {} more", open - 1),
             (None, _) => "-".to_owned(),
         };
         let seconds = thread.seconds.map_or_else(|| "-".to_owned(), |it| format!("{it:.3} s"));
@@ -93,11 +93,9 @@ fn columns(
 /// Draws the findings of the current report, one paragraph each.
 pub(super) fn draw_findings(view: &View, watched: &Watched, frame: &mut Frame<'_>, area: Rect) {
     let text = match &watched.findings {
-        None => "the report so far is being asked for".to_owned(),
+        None => "requesting the current report".to_owned(),
         Some(Err(why)) => why.clone(),
-        Some(Ok(findings)) if findings.is_empty() => {
-            "nothing was found in the report so far".to_owned()
-        }
+        Some(Ok(findings)) if findings.is_empty() => "no findings in the current report".to_owned(),
         Some(Ok(findings)) => findings[view.scrolled.min(findings.len() - 1)..].join("\n\n"),
     };
     frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);

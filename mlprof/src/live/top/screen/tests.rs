@@ -110,7 +110,7 @@ fn everything_is_on_a_screen_of_80_by_24() {
     ];
     assert_eq!(names[..5], expected);
     assert!(lines[8].starts_with("  [module]") && lines[7].ends_with("70%"), "{lines:?}");
-    assert_eq!(names[5], "7 calls of further places");
+    assert_eq!(names[5], "7 calls of other actions");
     assert_eq!(lines[23], "q quit  ? help  s sort: time  r record");
 }
 
@@ -127,7 +127,7 @@ fn actions_below_a_share_are_counted_unless_all_are_asked_for() {
     let lines = drawn(&view, 80, 24);
     assert!(lines.iter().any(|it| it.starts_with("validation_step")), "{lines:?}");
     assert!(!lines.iter().any(|it| it.contains("Hook")), "{lines:?}");
-    let count = "20 more below 0.1 % of the steps: a shows them";
+    let count = "20 more below 0.1 % of the steps (press a to show them)";
     assert!(lines.iter().any(|it| it == count), "{lines:?}");
     view.shows_all = true;
     let lines = drawn(&view, 80, 40);
@@ -161,7 +161,7 @@ fn rows_that_also_stand_inside_of_others_come_last_in_a_section() {
         "  [module]Linear: head",
         "  backward",
         "train_dataloader_next",
-        "also inside of others:",
+        "also inside other actions:",
         "backward",
     ];
     let names = |lines: &[String]| -> Vec<String> {
@@ -195,7 +195,7 @@ fn what_there_is_no_room_for_is_left_out() {
     }
     let lines = drawn(&view(), 40, 10);
     assert!(lines[4].starts_with("ACTION") && lines[5].starts_with("run_tra…"), "{lines:?}");
-    assert_eq!(drawn(&View::default(), 80, 24)[0], "no training of this user listens");
+    assert_eq!(drawn(&View::default(), 80, 24)[0], "no training of this user can be inspected");
     let waits = View { unanswered: 2, ..View::default() };
     assert_eq!(drawn(&waits, 80, 24)[0], "processes that have not answered yet: 2");
 }
@@ -215,12 +215,12 @@ fn actions_can_be_sorted_and_processes_turned_to() {
     view.has_ended(4712.into());
     let lines = drawn(&view, 80, 24);
     assert_eq!(lines[0], "[4712 digits rank 1] 4711 digits rank 1");
-    assert!(lines[1].ends_with("it has ended; this is what it did last"), "{lines:?}");
+    assert!(lines[1].ends_with("ended (last known state)"), "{lines:?}");
     view.turn(false);
     view.look_at_clock(Duration::ZERO);
-    assert!(drawn(&view, 80, 24)[1].ends_with("it does not answer; this is what it did last"));
+    assert!(drawn(&view, 80, 24)[1].ends_with("not answering (last known state)"));
     view.hear(4711.into(), state(4711));
-    assert!(!drawn(&view, 80, 24)[1].contains("does not answer"));
+    assert!(!drawn(&view, 80, 24)[1].contains("not answering"));
     assert_eq!((view.chosen, view.scrolled), (0, 0));
     view.shows_help = true;
     assert!(drawn(&view, 80, 24).iter().any(|it| it.contains("record 5 steps")));
@@ -242,7 +242,7 @@ fn other_things_are_below_the_steps_where_they_are_asked_for() {
     view.hear(4711.into(), busy);
     let lines = drawn(&view, 80, 24);
     assert!(lines[6].starts_with("THREAD") && lines[7].starts_with("main                 -"));
-    assert!(lines[8].starts_with("loader               decode, in 2 more"), "{lines:?}");
+    assert!(lines[8].starts_with("loader               decode, inside 2 more"), "{lines:?}");
     assert!(lines[8].ends_with("0.500 s"), "{lines:?}");
 
     view.show(Body::Processes);
@@ -258,7 +258,7 @@ fn other_things_are_below_the_steps_where_they_are_asked_for() {
     assert!(drawn(&view, 80, 24)[8].contains("4712 ended"));
 
     view.show(Body::Findings);
-    assert!(drawn(&view, 80, 24)[7].starts_with("the report so far is being asked for"));
+    assert!(drawn(&view, 80, 24)[7].starts_with("requesting the current report"));
     view.found(4711.into(), Err("no profiler measures".into()));
     assert!(drawn(&view, 80, 24)[7].starts_with("no profiler measures"));
     view.found(4711.into(), Ok(vec!["One thing. Do this.".into(), "another thing ".repeat(9)]));
