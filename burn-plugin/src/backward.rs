@@ -3,7 +3,7 @@
 use burn::tensor::{Gradients, Tensor};
 use mlprof_core::profile;
 
-use crate::direction::Inside;
+use crate::direction::BackwardGuard;
 use crate::numerics;
 
 /// Measures the backward pass as a separate action: `loss.profile_backward()`.
@@ -46,7 +46,7 @@ impl<const D: usize> ProfileBackwardExt for Tensor<D> {
         numerics::tell_loss(self);
         // The direction is set before the action begins and reset before it ends. Ops take their
         // direction from the messages that are sent at these two times.
-        let inside = Inside::backward();
+        let inside = BackwardGuard::backward();
         let action = profile!(crate::actions::BACKWARD);
         let gradients = self.backward();
         drop(inside);

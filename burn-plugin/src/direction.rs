@@ -18,10 +18,10 @@ pub(crate) fn direction() -> Direction {
 
 /// RAII guard that marks its thread as being in the backward pass.
 #[cfg(feature = "autodiff")]
-pub(crate) struct Inside;
+pub(crate) struct BackwardGuard;
 
 #[cfg(feature = "autodiff")]
-impl Inside {
+impl BackwardGuard {
     pub(crate) fn backward() -> Self {
         INSIDE.set(INSIDE.get() + 1);
         Self
@@ -29,7 +29,7 @@ impl Inside {
 }
 
 #[cfg(feature = "autodiff")]
-impl Drop for Inside {
+impl Drop for BackwardGuard {
     fn drop(&mut self) {
         INSIDE.set(INSIDE.get() - 1);
     }

@@ -4,7 +4,7 @@ use crate::checks::CHECKS;
 use crate::options::Options;
 
 /// The requested action.
-pub enum Asked {
+pub enum Request {
     /// Print the usage.
     Help,
     /// Run checks.

@@ -24,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use checks::{CHECKS, Check, Shared};
-use command_line::Asked;
+use command_line::Request;
 use options::Options;
 use outcome::Row;
 
@@ -33,8 +33,8 @@ const NOTHING_TO_CHECK: u8 = 2;
 
 fn main() -> ExitCode {
     let options = match command_line::parse() {
-        Ok(Asked::Checks(options)) => options,
-        Ok(Asked::Help) => {
+        Ok(Request::Checks(options)) => options,
+        Ok(Request::Help) => {
             print!("{}", command_line::usage());
             return ExitCode::SUCCESS;
         }

@@ -107,7 +107,7 @@ impl Recorded {
 
 /// Events received during the recording.
 #[derive(Default)]
-struct Told {
+struct Received {
     keeps: bool,
     events: Mutex<Vec<DeviceEvent>>,
     kernels: AtomicU64,
@@ -121,7 +121,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Forwards all events to a Tensor profiler and keeps the device events.
 struct Keeper {
     inner: Arc<TensorProfiler>,
-    told: Arc<Told>,
+    told: Arc<Received>,
 }
 
 impl Profiler for Keeper {
@@ -158,7 +158,7 @@ impl Profiler for Keeper {
 }
 
 impl Recording {
-    fn of(cycle: &Cycle, told: &Told, plan: &Plan) -> Self {
+    fn of(cycle: &Cycle, told: &Received, plan: &Plan) -> Self {
         let trace = plan.trace.as_ref().map(|path| (path, cycle.export_chrome_trace(path)));
         let trace_error = trace.and_then(|(path, written)| {
             written.err().map(|error| format!("{}: {error}", path.display()))
@@ -200,7 +200,7 @@ pub fn record(
     if let Some(events) = plan.max_events {
         profiler = profiler.max_events(events);
     }
-    let told = Arc::new(Told { keeps: plan.keeps_events, ..Told::default() });
+    let told = Arc::new(Received { keeps: plan.keeps_events, ..Received::default() });
     let recording: Arc<Mutex<Option<Recording>>> = Arc::default();
     let (heard, place) = (told.clone(), recording.clone());
     let profiler = profiler.on_trace_ready(move |cycle| {

@@ -15,12 +15,12 @@ use super::{is_wanted, tell};
 /// Tensors reported before an optimizer step, if a profiler observes numbers.
 pub(crate) struct StepTold {
     /// `None` if no profiler observes numbers.
-    told: Option<Told>,
+    told: Option<ParametersBefore>,
 }
 
 /// The parameters that were reported before the step. For a parameter on a device it holds the
 /// value before the step, from which the update is computed.
-type Told = HashMap<ParamId, Option<Tensor<1>>>;
+type ParametersBefore = HashMap<ParamId, Option<Tensor<1>>>;
 
 impl StepTold {
     /// Reports gradients and parameters before the step. `model` is called only if a profiler
@@ -32,15 +32,15 @@ impl StepTold {
         if !is_wanted() {
             return Self { told: None };
         }
-        let mut told = Told::default();
-        model().borrow().visit(&mut Before { path: Vec::new(), gradients, told: &mut told });
+        let mut told = ParametersBefore::default();
+        model().borrow().visit(&mut BeforeVisitor { path: Vec::new(), gradients, told: &mut told });
         Self { told: Some(told) }
     }
 
     /// Reports the parameters after the step.
     pub(crate) fn end<M: Module, B: Borrow<M>>(self, model: impl FnOnce() -> B) {
         if let Some(told) = self.told {
-            model().borrow().visit(&mut After { path: Vec::new(), told });
+            model().borrow().visit(&mut AfterVisitor { path: Vec::new(), told });
         }
     }
 }
@@ -49,13 +49,13 @@ fn tell_parameter(role: TensorRole, path: &[String], tensor: &dyn TensorNumbers)
     tell(role, &path.join("."), tensor, None);
 }
 
-struct Before<'step> {
+struct BeforeVisitor<'step> {
     path: Vec<String>,
     gradients: &'step [&'step GradientsParams],
-    told: &'step mut Told,
+    told: &'step mut ParametersBefore,
 }
 
-impl ModuleVisitor for Before<'_> {
+impl ModuleVisitor for BeforeVisitor<'_> {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
         self.path.push(name.to_owned());
     }
@@ -86,12 +86,12 @@ impl ModuleVisitor for Before<'_> {
     }
 }
 
-struct After {
+struct AfterVisitor {
     path: Vec<String>,
-    told: Told,
+    told: ParametersBefore,
 }
 
-impl ModuleVisitor for After {
+impl ModuleVisitor for AfterVisitor {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
         self.path.push(name.to_owned());
     }

@@ -36,7 +36,7 @@ pub(super) struct Unread {
 /// of a stream then have the same offset. A kernel cannot run before its launch. The clock is
 /// therefore adjusted such that the kernel with the shortest delay started exactly at its launch.
 /// Times that need no adjustment are not changed.
-pub(super) type Ahead = HashMap<(u32, u32), i64>;
+pub(super) type ClockOffsets = HashMap<(u32, u32), i64>;
 
 /// Maximum plausible queueing time of a kernel. A clock with a smaller offset is considered
 /// correct.
@@ -110,7 +110,7 @@ impl Timed {
 }
 
 /// Reads all measurements, waiting for the device, and delivers the kernels.
-pub(super) fn read_all(unread: Vec<Unread>, ahead: &mut Ahead) {
+pub(super) fn read_all(unread: Vec<Unread>, ahead: &mut ClockOffsets) {
     let timed = resolve(unread);
     for kernel in timed.iter().filter(|kernel| kernel.method == TimingMethod::Device) {
         let wait = kernel.wait();

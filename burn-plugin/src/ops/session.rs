@@ -13,7 +13,7 @@ use mlprof_core::Interest;
 use mlprof_core::hook::{self, Context, DeviceActivity, DeviceEvent, Timestamp, TimingMethod};
 
 use super::actions::autotune;
-use super::reading::{Ahead, Reading, Unread, read_all};
+use super::reading::{ClockOffsets, Reading, Unread, read_all};
 use super::thread::Place;
 use crate::lock::lock;
 
@@ -32,7 +32,7 @@ pub(super) struct Session {
     is_over: AtomicBool,
     /// Measurements that have not been read yet.
     unread: Mutex<Vec<Unread>>,
-    ahead: Mutex<Ahead>,
+    ahead: Mutex<ClockOffsets>,
     /// Streams of all threads that called ops.
     streams: Mutex<HashSet<StreamId>>,
     /// Blocks that are currently running.

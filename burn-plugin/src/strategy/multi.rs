@@ -231,7 +231,7 @@ struct Task<M: LearnerModel> {
 }
 
 /// Batches that were sent to devices, at most one per device.
-struct Sent {
+struct SentBatches {
     number: usize,
     progress: Progress,
     /// A loader error, after which no more batches were fetched.
@@ -278,7 +278,7 @@ impl<M: LearnerModel> Workers<M> {
         actions: FitActions,
         batches: &mut [Batches<'_, M>],
         model: &M,
-    ) -> Sent {
+    ) -> SentBatches {
         let (mut number, mut failure) = (0, None);
         let mut parts = Vec::with_capacity(batches.len());
         for (tasks, batches) in self.tasks.iter().zip(&mut *batches) {
@@ -304,7 +304,7 @@ impl<M: LearnerModel> Workers<M> {
         } else {
             version::aggregate(parts)
         };
-        Sent { number, progress, failure }
+        SentBatches { number, progress, failure }
     }
 
     /// Receives all responses in order of arrival, even if one of them is an error.

@@ -79,18 +79,18 @@ impl TensorNumbers for Numbers<'_> {
 
 /// A tensor that is created only when a profiler reads it. Its ops belong to the profiler and are
 /// not counted as ops of the program.
-struct Made<F> {
+struct LazyTensor<F> {
     make: F,
     made: OnceCell<Option<Tensor>>,
 }
 
-impl<F: Fn() -> Result<Tensor>> Made<F> {
+impl<F: Fn() -> Result<Tensor>> LazyTensor<F> {
     fn tensor(&self) -> Option<Numbers<'_>> {
         self.made.get_or_init(|| (self.make)().ok()).as_ref().map(Numbers::of)
     }
 }
 
-impl<F: Fn() -> Result<Tensor>> TensorNumbers for Made<F> {
+impl<F: Fn() -> Result<Tensor>> TensorNumbers for LazyTensor<F> {
     fn element_type(&self) -> &'static str {
         self.tensor().map_or("none", |tensor| tensor.element_type())
     }
@@ -177,7 +177,7 @@ pub fn record_batch(name: &str, tensor: &Tensor) {
 #[inline]
 pub(crate) fn tell_made_output(layer: Action, input: &Tensor, make: impl Fn() -> Result<Tensor>) {
     if is_wanted() {
-        let tensor = &Made { make, made: OnceCell::new() };
+        let tensor = &LazyTensor { make, made: OnceCell::new() };
         let (role, name, input) =
             (TensorRole::Output, layer.name(), Some(&Numbers::of(input) as &_));
         hook::tensor(&ObservedTensor { role, name, tensor, input });

@@ -17,7 +17,7 @@
 
     // Reported tensor.
     #[repr(C)]
-    pub struct Told {
+    pub struct ReportedTensor {
         object: *const u8,
         read: unsafe extern "C-unwind" fn(*const u8, Take, *mut u8),
     }
@@ -25,9 +25,9 @@
     unsafe extern "C" {
         fn mlprof_returned(
             site: *const Site,
-            outputs: *const Told,
+            outputs: *const ReportedTensor,
             output_count: usize,
-            inputs: *const Told,
+            inputs: *const ReportedTensor,
             input_count: usize,
         );
     }
@@ -228,9 +228,9 @@
         }
     }
 
-    fn told(held: &Held) -> __mlprof_alloc::vec::Vec<Told> {
+    fn told(held: &Held) -> __mlprof_alloc::vec::Vec<ReportedTensor> {
         held.iter()
-            .map(|one| Told {
+            .map(|one| ReportedTensor {
                 object: one as *const __mlprof_alloc::boxed::Box<dyn Readable> as *const u8,
                 read: read_told,
             })

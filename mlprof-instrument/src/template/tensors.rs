@@ -286,13 +286,13 @@
         fn tell(&self, words: &mut Words);
     }
 
-    pub trait Fourth {
+    pub trait Fallback {
         fn tell(&self, words: &mut Words);
     }
 
     /*TYPES*/
 
-    impl<T: ?::core::marker::Sized> Fourth for Input<'_, T> {
+    impl<T: ?::core::marker::Sized> Fallback for Input<'_, T> {
         #[inline(always)]
         fn tell(&self, _: &mut Words) {}
     }
@@ -307,7 +307,7 @@
         }
     }
 
-    impl<T: ?::core::marker::Sized> Fourth for Value<'_, T> {
+    impl<T: ?::core::marker::Sized> Fallback for Value<'_, T> {
         #[inline]
         fn tell(&self, words: &mut Words) {
             words.push(0)

@@ -47,11 +47,11 @@ pub struct ModelCheckpoint {
 
 /// Paths of the checkpoints that a [`ModelCheckpoint`] keeps. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct CheckpointPaths(Arc<Mutex<Kept>>);
+pub struct CheckpointPaths(Arc<Mutex<KeptFiles>>);
 
 /// Checkpoint files that are kept, and their values of the monitored metric.
 #[derive(Debug, Clone, Default)]
-struct Kept {
+struct KeptFiles {
     /// Checkpoints from best to worst; of equal ones, the earlier comes first. Without a metric,
     /// they are ordered from latest to oldest.
     top: Vec<(PathBuf, f64)>,
@@ -76,7 +76,7 @@ impl CheckpointPaths {
         self.lock().last.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptFiles> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

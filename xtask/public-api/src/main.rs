@@ -17,7 +17,7 @@ use std::process::{Command, ExitCode};
 const RUSTDOC: &str = "MLPROF_XTASK_RUSTDOC";
 
 /// Crates that are documented by one command.
-struct Together {
+struct CrateGroup {
     crates: &'static [&'static str],
     features: &'static [&'static str],
     /// Additional packages that are built with the crates, so that lints and documentation share
@@ -25,8 +25,8 @@ struct Together {
     beside: &'static [&'static str],
 }
 
-const COMMANDS: [Together; 4] = [
-    Together {
+const COMMANDS: [CrateGroup; 4] = [
+    CrateGroup {
         crates: &[
             "mlprof-events",
             "mlprof-analysis",
@@ -42,13 +42,13 @@ const COMMANDS: [Together; 4] = [
         features: &["--all-features"],
         beside: &[],
     },
-    Together {
+    CrateGroup {
         crates: &["mlprof-burn"],
         features: &["--features", "mlprof-burn/rl,mlprof-burn/tracing"],
         beside: &["--package", "burn-digits", "--features", "burn-digits/wgpu"],
     },
-    Together { crates: &["mlprof-candle"], features: &["--all-features"], beside: &[] },
-    Together { crates: &["mlprof-tch"], features: &[], beside: &[] },
+    CrateGroup { crates: &["mlprof-candle"], features: &["--all-features"], beside: &[] },
+    CrateGroup { crates: &["mlprof-tch"], features: &[], beside: &[] },
 ];
 
 fn main() -> ExitCode {
@@ -120,7 +120,7 @@ fn explain(path: &Path, error: std::io::Error) -> String {
 }
 
 /// Documents the crates and returns the folder with rustdoc's JSON.
-fn document(together: &Together) -> Result<PathBuf, String> {
+fn document(together: &CrateGroup) -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     // <target>/<profile>/xtask-public-api
     let target = own.ancestors().nth(2).unwrap_or(Path::new("target")).to_owned();

@@ -22,7 +22,7 @@ enum Who {
 
 /// The recorded data.
 #[derive(Clone, Copy)]
-struct What {
+struct RecordedContent {
     name: &'static str,
     shapes: bool,
     /// Records all input values, which corresponds to Kineto's shapes.
@@ -30,18 +30,18 @@ struct What {
     memory: bool,
 }
 
-const WHAT: [What; 4] = [
-    What { name: "", shapes: false, inputs: false, memory: false },
-    What { name: ", shapes", shapes: true, inputs: false, memory: false },
-    What { name: ", inputs", shapes: true, inputs: true, memory: false },
-    What { name: ", shapes, memory", shapes: true, inputs: false, memory: true },
+const WHAT: [RecordedContent; 4] = [
+    RecordedContent { name: "", shapes: false, inputs: false, memory: false },
+    RecordedContent { name: ", shapes", shapes: true, inputs: false, memory: false },
+    RecordedContent { name: ", inputs", shapes: true, inputs: true, memory: false },
+    RecordedContent { name: ", shapes, memory", shapes: true, inputs: false, memory: true },
 ];
 
 /// A combination of receiver and recorded data.
 #[derive(Clone, Copy)]
 struct Way {
     who: Who,
-    what: What,
+    what: RecordedContent,
 }
 
 /// All combinations. The first one is the baseline.
@@ -132,7 +132,7 @@ fn turn(way: Way, net: &mut Tiny, options: &Options) -> TrainResult<Duration> {
         net.steps(options.steps)?;
         TrainResult::Ok(options.clock.now() - start)
     };
-    let What { shapes, memory, .. } = way.what;
+    let RecordedContent { shapes, memory, .. } = way.what;
     match way.who {
         Who::Nobody => timed(net),
         Who::Floor => {
