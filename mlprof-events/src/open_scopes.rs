@@ -235,8 +235,8 @@ mod tests {
     fn a_forked_child_announces_its_own_threads_only() {
         publish();
         assert!(announced().contains(&this_thread()));
-        // SAFETY: the child takes locks that forks respect, allocates, which the C library allows in
-        // a child, and exits.
+        // SAFETY: the child takes locks that forks respect, allocates, which the C library allows
+        // in a child, and exits.
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {

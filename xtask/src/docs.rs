@@ -6,7 +6,8 @@ use std::process::Command;
 use crate::libtorch::workspace;
 use crate::steps::{Step, run_all, target_directory};
 
-/// Version of mdBook, which `cargo install` builds once. Its licence is MPL-2.0; mlprof links nothing of it.
+/// Version of mdBook, which `cargo install` builds once. Its licence is MPL-2.0; mlprof links
+/// nothing of it.
 const VERSION: &str = "0.5.4";
 
 /// Builds the book and opens it in a browser.

@@ -62,13 +62,13 @@ const OCTAVE_BYTES: i64 = 80;
 const LATER: i64 = 7 * 61;
 
 /// Memory of a profiler after few and after many calls.
-struct Kept {
+struct MemoryUse {
     after_few: i64,
     after_many: i64,
     allocations_between: u64,
 }
 
-impl Kept {
+impl MemoryUse {
     /// Measures on a separate thread. When it ends, it frees its thread-local data, so that the
     /// next profiler does not reuse it.
     fn measure<P: Profiler + 'static>(make: fn() -> P, calls: u64) -> Self {
@@ -177,13 +177,13 @@ fn main() -> ExitCode {
     println!();
     let off = allocations_when_off();
     let rows = [
-        ("simple", Kept::measure(SimpleProfiler::new, calls)),
-        ("advanced", Kept::measure(AdvancedProfiler::new, calls)),
+        ("simple", MemoryUse::measure(SimpleProfiler::new, calls)),
+        ("advanced", MemoryUse::measure(AdvancedProfiler::new, calls)),
     ];
     let titles = [format!("after {FEW} calls"), format!("after {calls} calls")];
     println!("{:10}  {:>22}  {:>22}  {:>22}", "", titles[0], titles[1], "allocations between");
     for (name, kept) in &rows {
-        let Kept { after_few, after_many, allocations_between } = kept;
+        let MemoryUse { after_few, after_many, allocations_between } = kept;
         let (few, many) = (format!("{after_few} B"), format!("{after_many} B"));
         let verdict = match (kept.is_constant(), kept.is_bounded()) {
             (true, _) => "constant",

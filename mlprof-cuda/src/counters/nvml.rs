@@ -107,7 +107,7 @@ pub(super) fn open() -> Result<Board, NoCounters> {
     }
 }
 
-struct Known {
+struct DeviceIdentity {
     /// PCI domain, bus and device.
     place: (u32, u32, u32),
     uuid: String,
@@ -117,11 +117,11 @@ struct Known {
 
 /// Returns all accessible devices in order of their PCI bus ids. CUDA cannot use a device that this
 /// process may not query.
-fn all_devices(nvml: &'static Nvml) -> Result<Vec<Known>, NvmlError> {
-    let known = |device: NvmlDevice<'static>| -> Result<Known, NvmlError> {
+fn all_devices(nvml: &'static Nvml) -> Result<Vec<DeviceIdentity>, NvmlError> {
+    let known = |device: NvmlDevice<'static>| -> Result<DeviceIdentity, NvmlError> {
         let place = device.pci_info().map(|pci| (pci.domain, pci.bus, pci.device))?;
         let model = device.name().unwrap_or_default();
-        Ok(Known { place, uuid: device.uuid()?, model, device })
+        Ok(DeviceIdentity { place, uuid: device.uuid()?, model, device })
     };
     let numbers = 0..nvml.device_count()?;
     let devices = numbers.filter_map(|number| nvml.device_by_index(number).and_then(known).ok());
@@ -132,7 +132,7 @@ fn all_devices(nvml: &'static Nvml) -> Result<Vec<Known>, NvmlError> {
 
 /// Returns a note if CUDA's device ids may differ from the PCI order. They agree if CUDA orders
 /// devices by PCI bus id or if all devices are of one model.
-fn note_on_order(all: &[Known], list: &str) -> Option<String> {
+fn note_on_order(all: &[DeviceIdentity], list: &str) -> Option<String> {
     let is_one_model = all.iter().all(|known| known.model == all[0].model);
     let order = std::env::var_os("CUDA_DEVICE_ORDER");
     let is_by_place = order.is_some_and(|order| order == "PCI_BUS_ID");

@@ -72,7 +72,8 @@ impl Collector {
             record: Vec::new(),
             last_offset: 0x9e37_79b9,
         };
-        // Taking the signal can fail, and the libraries that a snapshot points into are then dropped.
+        // Taking the signal can fail, and the libraries that a snapshot points into are then
+        // dropped.
         collector.signal = Some(Signal::take(on_signal)?);
         collector.publish_world();
         Ok(collector)

@@ -31,8 +31,8 @@ struct Arguments {
     /// How many pieces of work it does at once; by default as many as it has cores
     #[arg(long, value_name = "COUNT")]
     cores: Option<NonZeroUsize>,
-    /// The most memory that all of them may take, in MiB; sorts and sums go to the disk beyond it. By default a share of
-    /// what the machine has
+    /// The most memory that all of them may take, in MiB; sorts and sums go to the disk beyond it.
+    /// By default a share of what the machine has
     #[arg(long, value_name = "MIB")]
     memory: Option<NonZeroUsize>,
     /// Where it keeps what it computed; by default a folder that is gone when it ends

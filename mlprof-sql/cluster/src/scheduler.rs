@@ -21,8 +21,8 @@ struct Arguments {
     /// The name by which executors reach this machine
     #[arg(long, value_name = "NAME", default_value = "localhost")]
     host: String,
-    /// After how long without a sign an executor is lost, and its work is done by the others; how long to wait for one
-    /// where none is left
+    /// After how long without a sign an executor is lost, and its work is done by the others; how
+    /// long to wait for one where none is left
     #[arg(long, value_name = "SECONDS", default_value_t = 180, value_parser = clap::value_parser!(u64).range(3..))]
     executor_timeout: u64,
 }

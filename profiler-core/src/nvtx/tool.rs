@@ -241,8 +241,8 @@ impl Tool {
         let initialize = unsafe { library.get::<Initialize>(b"InitializeInjectionNvtx2\0") };
         // SAFETY: the NVTX interface defines `export_table` as the argument of this function.
         let is_attached = unsafe { initialize.map_err(cannot)?(export_table) } != 0;
-        // The tool's functions are called until the process ends, so the library must stay loaded. A
-        // tool that declines may have started threads or kept pointers into itself.
+        // The tool's functions are called until the process ends, so the library must stay loaded.
+        // A tool that declines may have started threads or kept pointers into itself.
         std::mem::forget(library);
         if is_attached { Ok(Self::with_functions()) } else { Err(NotAttached::Declined) }
     }

@@ -1,8 +1,8 @@
 //! Trains on handwritten digits with optional performance faults, which mlprof's findings should
 //! detect.
 //!
-//! `cargo run --release -p burn-digits --bin burn-faults -- --profiler simple --faults loader,renderer
-//! --slow-disk 20`
+//! `cargo run --release -p burn-digits --bin burn-faults -- --profiler simple --faults
+//! loader,renderer --slow-disk 20`
 
 use std::error::Error;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! Trains one network in two processes that average their gradients.
 //!
-//! `cargo run --release -p candle-workers --bin data-parallel -- --profiler simple --dirpath reports
-//! --filename run` writes `reports/fit-run-0.txt` and `reports/fit-run-1.txt`.
+//! `cargo run --release -p candle-workers --bin data-parallel -- --profiler simple --dirpath
+//! reports --filename run` writes `reports/fit-run-0.txt` and `reports/fit-run-1.txt`.
 //!
 //! The program starts itself once per process. Under `torchrun`, `mpirun` or `srun`, it is one of
 //! the launched processes. `MASTER_ADDR` and `MASTER_PORT` must then contain the address of rank 0.
