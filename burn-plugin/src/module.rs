@@ -77,7 +77,8 @@ pub trait ProfileLayerExt: Module + sealed::Sealed {
     /// # use burn::prelude::*;
     /// # use mlprof_burn::prelude::*;
     /// # let device = Device::flex();
-    /// # let (head, features) = (LinearConfig::new(4, 8).init(&device), Tensor::<2>::ones([2, 4], &device));
+    /// # let head = LinearConfig::new(4, 8).init(&device);
+    /// # let features = Tensor::<2>::ones([2, 4], &device);
     /// let scores = head.profile_forward("head", features, Linear::forward);
     /// assert_eq!(scores.dims(), [2, 8]);
     /// ```

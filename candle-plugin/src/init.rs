@@ -83,7 +83,8 @@ pub fn vars_by_name(vars: &VarMap) -> Vec<Var> {
 /// use mlprof_candle::{detached_var_builder, seeded_var_builder};
 ///
 /// let vars = VarMap::new();
-/// let learning = linear(3, 2, seeded_var_builder(&vars, 42, DType::F32, &Device::Cpu).pp("head"))?;
+/// let builder = seeded_var_builder(&vars, 42, DType::F32, &Device::Cpu);
+/// let learning = linear(3, 2, builder.pp("head"))?;
 /// let evaluated = linear(3, 2, detached_var_builder(&vars, DType::F32, &Device::Cpu).pp("head"))?;
 ///
 /// let x = Tensor::ones((1, 3), DType::F32, &Device::Cpu)?;

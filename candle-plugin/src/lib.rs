@@ -23,11 +23,19 @@
 //!         Ok(CandleOptimizer::new(vars_by_name(&self.vars), config)?.into())
 //!     }
 //!
-//!     fn training_step(&mut self, (x, y): &Self::Batch, _: &mut TrainerState) -> TrainResult<Tensor> {
+//!     fn training_step(
+//!         &mut self,
+//!         (x, y): &Self::Batch,
+//!         _: &mut TrainerState,
+//!     ) -> TrainResult<Tensor> {
 //!         Ok(mse(&self.layer.forward(x)?, y)?)
 //!     }
 //!
-//!     fn validation_step(&mut self, (x, y): &Self::Batch, trainer: &mut TrainerState) -> TrainResult<()> {
+//!     fn validation_step(
+//!         &mut self,
+//!         (x, y): &Self::Batch,
+//!         trainer: &mut TrainerState,
+//!     ) -> TrainResult<()> {
 //!         trainer.log("val_loss", mse(&self.layer.forward(x)?, y)?.to_scalar::<f32>()?.into());
 //!         Ok(())
 //!     }

@@ -18,7 +18,8 @@ mlprof_core::layer_wrappers! {
     ///
     /// # let vb = VarBuilder::zeros(DType::F32, &Device::Cpu).pp("decoder");
     /// let net = seq()
-    ///     .add(linear(64, 10, vb.pp("head"))?.profile_layer(vb.pp("head"))) // [module]Linear: decoder.head
+    ///     // [module]Linear: decoder.head
+    ///     .add(linear(64, 10, vb.pp("head"))?.profile_layer(vb.pp("head")))
     ///     .add((|x: &Tensor| x.relu()).profile_layer("activation")); // [module]closure: activation
     /// # let x = Tensor::zeros((2, 64), DType::F32, &Device::Cpu)?;
     /// assert_eq!(net.forward(&x)?.dims(), [2, 10]);
@@ -34,7 +35,8 @@ mlprof_core::layer_wrappers! {
     /// use candle_nn::Dropout;
     /// use mlprof_candle::prelude::*;
     ///
-    /// let dropout = Dropout::new(0.5).profile_layer_t("encoder.dropout"); // [module]Dropout: encoder.dropout
+    /// // [module]Dropout: encoder.dropout
+    /// let dropout = Dropout::new(0.5).profile_layer_t("encoder.dropout");
     /// # let x = Tensor::ones((2, 64), DType::F32, &Device::Cpu)?;
     /// assert_eq!(dropout.forward_t(&x, false)?.dims(), [2, 64]);
     /// # Ok::<(), candle_core::Error>(())

@@ -13,7 +13,8 @@ use candle_core::{Device, Result, Tensor};
 /// use candle_core::{DType, Device, Tensor};
 /// use mlprof_candle::MoveTo;
 ///
-/// let batch = (Tensor::zeros((2, 3), DType::F32, &Device::Cpu)?, Tensor::new(&[0u32, 1], &Device::Cpu)?);
+/// let images = Tensor::zeros((2, 3), DType::F32, &Device::Cpu)?;
+/// let batch = (images, Tensor::new(&[0u32, 1], &Device::Cpu)?);
 /// let (images, classes) = batch.move_to(&Device::Cpu)?;
 /// # assert_eq!((images.dims(), classes.dims()), (&[2, 3][..], &[2][..]));
 /// # Ok::<(), candle_core::Error>(())

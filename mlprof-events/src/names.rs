@@ -69,7 +69,8 @@ pub const SAVE_CHECKPOINT: &str = "save_checkpoint";
 ///
 /// ```
 /// use mlprof_core::names::hook;
-/// assert_eq!(hook("Callback", "ProgressBar", "on_fit_start"), "[Callback]ProgressBar.on_fit_start");
+/// let name = hook("Callback", "ProgressBar", "on_fit_start");
+/// assert_eq!(name, "[Callback]ProgressBar.on_fit_start");
 /// ```
 pub fn hook(kind: &str, type_name: &str, hook: &str) -> String {
     format!("[{kind}]{type_name}.{hook}")

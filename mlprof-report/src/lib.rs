@@ -31,9 +31,11 @@
 //!                "processor_features": ["avx2", "fma"] }, // or null
 //!     "program": "candle-digits",          // or null
 //!     "machine": { "system": "linux x86_64", "cpu": "…", "cores": 8, "memory_bytes": 16000000000,
-//!                  "devices": [ { "number": 0, "name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85000000000 } ] },
+//!                  "devices": [ { "number": 0, "name": "NVIDIA H100 80GB HBM3",
+//!                                 "memory_bytes": 85000000000 } ] },
 //!                                          // or null; without devices where none is known
-//!     "frameworks": [ { "name": "candle", "version": "0.11", "library": null, "features": ["avx2", "mkl"],
+//!     "frameworks": [ { "name": "candle", "version": "0.11", "library": null,
+//!                       "features": ["avx2", "mkl"],
 //!                       "threads": 4, "devices": ["cpu"] } ], // missing where none is known
 //!     "startup": { "total_seconds": 1.5, "before_main_seconds": 0.25 }, // or null
 //!     "overhead": { "scopes": 1000, "seconds_per_scope": 4.5e-8 },

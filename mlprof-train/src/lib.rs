@@ -41,7 +41,11 @@
 //!     fn training_step(&mut self, _batch: &(), _trainer: &mut TrainerState) -> Result<f64> {
 //!         Ok((self.weight - 3.0).powi(2))
 //!     }
-//!     fn on_before_zero_grad(&mut self, optimizer: &mut Descent, _: &mut TrainerState) -> Result<()> {
+//!     fn on_before_zero_grad(
+//!         &mut self,
+//!         optimizer: &mut Descent,
+//!         _: &mut TrainerState,
+//!     ) -> Result<()> {
 //!         self.weight = optimizer.weight;
 //!         Ok(())
 //!     }

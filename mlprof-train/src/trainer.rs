@@ -287,7 +287,8 @@ impl Trainer {
     /// predictions in the order of the batches.
     ///
     /// ```
-    /// # use mlprof_train::{Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState};
+    /// # use mlprof_train::{Optimizers, Result, TrainModule, TrainOptimizer};
+    /// # use mlprof_train::{Trainer, TrainerState};
     /// # fn doubled<M: TrainModule<Batch = f64>>(module: &mut M) -> Result<()> {
     /// let data = vec![1.0, 2.0];
     /// let mut trainer = Trainer::new();

@@ -31,12 +31,20 @@
 //!         Ok(TchOptimizer::new(nn::Adam::default(), &self.store, 1e-2)?.into())
 //!     }
 //!
-//!     fn training_step(&mut self, batch: &Self::Batch, _: &mut TrainerState) -> TrainResult<Tensor> {
+//!     fn training_step(
+//!         &mut self,
+//!         batch: &Self::Batch,
+//!         _: &mut TrainerState,
+//!     ) -> TrainResult<Tensor> {
 //!         let (inputs, classes) = batch;
 //!         Ok(self.layers.forward(inputs).cross_entropy_for_logits(classes))
 //!     }
 //!
-//!     fn validation_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> TrainResult<()> {
+//!     fn validation_step(
+//!         &mut self,
+//!         batch: &Self::Batch,
+//!         trainer: &mut TrainerState,
+//!     ) -> TrainResult<()> {
 //!         let (inputs, classes) = batch;
 //!         let scores = self.layers.forward(inputs);
 //!         let accuracy = scores.accuracy_for_logits(classes).f_double_value(&[])?;
@@ -70,7 +78,8 @@
 //! tch::manual_seed(42); // the initial weights are random
 //! let mut net = Net::new(Device::cuda_if_available());
 //! let inputs = Tensor::rand([300, 4], FLOAT_CPU);
-//! let classes = inputs.narrow(1, 0, 3).argmax(1, false); // index of the largest of the first three inputs
+//! // The class is the index of the largest of the first three inputs.
+//! let classes = inputs.narrow(1, 0, 3).argmax(1, false);
 //! let train = TensorLoader::new(inputs, classes, 20)?.shuffled();
 //!
 //! let mut trainer = Trainer::new().max_epochs(20).seed(42).profiler("simple");

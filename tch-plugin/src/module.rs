@@ -17,7 +17,10 @@ mlprof_core::layer_wrappers! {
     /// let store = nn::VarStore::new(Device::Cpu);
     /// let root = &store.root();
     /// let net = nn::seq()
-    ///     .add(nn::linear(root / "hidden", 64, 32, Default::default()).profile_layer(root / "hidden"))
+    ///     .add({
+    ///         let path = root / "hidden";
+    ///         nn::linear(&path, 64, 32, Default::default()).profile_layer(&path)
+    ///     })
     ///     .add_fn(|input| input.relu())
     ///     .add(nn::linear(root / "out", 32, 10, Default::default()).profile_layer("out"))
     ///     .profile_layer(root); // `[module]Sequential`: the whole network
@@ -52,7 +55,8 @@ mlprof_core::layer_wrappers! {
     ///
     /// let store = nn::VarStore::new(Device::Cpu);
     /// let path = store.root() / "lstm";
-    /// let lstm = nn::lstm(&path, 8, 16, Default::default()).profile_layer(&path); // [module]LSTM: lstm
+    /// // [module]LSTM: lstm
+    /// let lstm = nn::lstm(&path, 8, 16, Default::default()).profile_layer(&path);
     /// let (output, _state) = lstm.seq(&Tensor::zeros([2, 5, 8], FLOAT_CPU));
     /// assert_eq!(output.size(), [2, 5, 16]);
     /// ```
@@ -73,7 +77,8 @@ mlprof_core::layer_wrappers! {
     ///     }
     /// }
     ///
-    /// let attention = ProfiledLayer::new(Attention, "block.attention"); // [module]Attention: block.attention
+    /// // [module]Attention: block.attention
+    /// let attention = ProfiledLayer::new(Attention, "block.attention");
     /// let x = Tensor::zeros([2, 4], FLOAT_CPU);
     /// let scores = attention.measure(|attention| attention.forward(&x, &x));
     /// assert_eq!(scores.size(), [2, 2]);

@@ -1,4 +1,4 @@
-//! Linters of text files, installed from PyPI: spelling, and the workflows of GitHub.
+//! Linters of text files: prose, spelling, and the workflows of GitHub.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,11 +8,19 @@ use crate::python::Environment;
 use crate::steps::Step;
 
 /// Returns the steps of `cargo xtask check` that run them.
-pub fn steps() -> [Step; 2] {
+pub fn steps() -> [Step; 3] {
     [
+        Step::cargo("prose", "--version").and_then(prose),
         Step::cargo("spelling", "--version").and_then(spelling),
         Step::cargo("workflows", "--version").and_then(workflows),
     ]
+}
+
+/// Measures comments, documents and names by `prose.py`, which also has the limits.
+fn prose() -> Result<(), String> {
+    let mut python = Command::new("python3");
+    python.arg(workspace().join("xtask/prose.py")).arg(workspace()).args(["--list", "20"]);
+    run(&mut python, "a measure of prose.py misses its limit")
 }
 
 /// Checks spelling by typos, with the words of `typos.toml`.

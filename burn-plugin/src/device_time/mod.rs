@@ -68,7 +68,7 @@ pub trait DeviceProfilerExt: Profiler + sealed::Sealed {
     ///     let _scope = profiler.profile_device("forward", &device);
     ///     // … ops are called …
     /// }
-    /// // A GPU also has a row `forward [device]`. On Flex, a note states the reason why it is missing.
+    /// // A GPU also has a row `forward [device]`. On Flex, a note states why it is missing.
     /// assert!(profiler.summary().contains("forward"));
     /// ```
     ///

@@ -157,7 +157,8 @@ pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Result<Tensor>
 ///
 /// ```
 /// # use candle_core::{Device, Tensor};
-/// # let (images, classes) = (Tensor::new(&[[0f32, 1.]], &Device::Cpu)?, Tensor::new(&[3u32], &Device::Cpu)?);
+/// # let images = Tensor::new(&[[0f32, 1.]], &Device::Cpu)?;
+/// # let classes = Tensor::new(&[3u32], &Device::Cpu)?;
 /// mlprof_candle::record_batch("images", &images);
 /// mlprof_candle::record_batch("classes", &classes);
 /// # Ok::<(), candle_core::Error>(())

@@ -25,7 +25,8 @@ const TRACES: usize = 16;
 /// use mlprof_analysis::{Analysis, kineto, page::Page};
 ///
 /// let json = br#"{"traceEvents":[
-///     {"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":0,"dur":10}]}"#;
+///     {"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,
+///      "ts":0,"dur":10}]}"#;
 /// let mut page = Page::default();
 /// page.add("run.json", &Analysis::of(&kineto::read(json.as_slice())?));
 /// assert!(page.html(&[], None).contains("Critical path"));

@@ -43,7 +43,7 @@ pub trait DeviceProfilerExt: Profiler + sealed::Sealed {
     ///     let _scope = profiler.profile_device("forward", Stream::default_stream());
     ///     // … kernels are launched …
     /// }
-    /// // With a device there is a row `forward [device]` besides, without one a note that says why.
+    /// // With a device there is also a row `forward [device]`, otherwise a note with the reason.
     /// assert!(profiler.summary().contains("forward"));
     /// ```
     ///

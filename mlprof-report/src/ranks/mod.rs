@@ -5,7 +5,8 @@
 //! use mlprof_core::report::ranks::{Stage, StageTable, stragglers};
 //!
 //! let stage = |name: &str, waits| Stage { name: name.to_owned(), waits_for_others: waits };
-//! let mut table = StageTable::new(vec![stage("forward", false), stage("all_reduce", true)], vec![0, 1]);
+//! let stages = vec![stage("forward", false), stage("all_reduce", true)];
+//! let mut table = StageTable::new(stages, vec![0, 1]);
 //! for step in 0..5 {
 //!     // Rank 1 needs twice as long, and rank 0 waits for it.
 //!     table.push(step, &[10, 11, 20, 1]);

@@ -24,7 +24,8 @@ use mlprof_core::Stage;
 /// ```
 /// use mlprof_train::{Mode, ModelCheckpoint, Trainer};
 ///
-/// let saving = ModelCheckpoint::new().monitor("val_loss", Mode::Min).save_top_k(3).save_last(true);
+/// let saving = ModelCheckpoint::new().monitor("val_loss", Mode::Min);
+/// let saving = saving.save_top_k(3).save_last(true);
 /// let paths = saving.paths();
 /// let trainer = Trainer::new().checkpoint_dir("saved").callback(saving);
 /// // trainer.fit(…)?;

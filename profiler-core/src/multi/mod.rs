@@ -27,7 +27,8 @@ use mlprof_events::{Observation, OpStart, interest_changes};
 /// use std::sync::Arc;
 ///
 /// let simple = Arc::new(SimpleProfiler::new());
-/// let both = MultiProfiler::new([simple.clone(), Arc::new(AdvancedProfiler::new()) as Arc<dyn Profiler>]);
+/// let advanced: Arc<dyn Profiler> = Arc::new(AdvancedProfiler::new());
+/// let both = MultiProfiler::new([simple.clone(), advanced]);
 /// drop(both.profile("load_data"));
 /// assert!(simple.summary().contains("load_data"));
 /// assert!(both.parts()[1].summary().contains("Profile stats for: load_data"));

@@ -111,7 +111,9 @@ pub(super) struct Fingerprint {
     /// Value for [`RecordedTensor::hash`](crate::report::numerics::RecordedTensor::hash).
     pub(super) hash: Option<String>,
     /// Value for
-    /// [`RecordedTensor::not_finite_hash`](crate::report::numerics::RecordedTensor::not_finite_hash).
+    /// [`RecordedTensor::not_finite_hash`][hash].
+    ///
+    /// [hash]: crate::report::numerics::RecordedTensor::not_finite_hash
     pub(super) not_finite_hash: Option<String>,
     /// Value for [`RecordedTensor::sketch`](crate::report::numerics::RecordedTensor::sketch).
     pub(super) sketch: Vec<f64>,

@@ -7,7 +7,8 @@
 //!
 //! ```sh
 //! nsys profile --trace=cuda,nvtx target/release/train
-//! nsys profile --trace=cuda,nvtx --capture-range=cudaProfilerApi target/release/train  # with capture(true)
+//! # with capture(true)
+//! nsys profile --trace=cuda,nvtx --capture-range=cudaProfilerApi target/release/train
 //! ```
 //!
 //! | category | ranges | payload |

@@ -34,7 +34,9 @@ impl<'profiler> Inner<'profiler> {
     /// # struct Wrapper { profiler: std::sync::Arc<dyn Profiler> }
     /// # impl Profiler for Wrapper {
     /// #     fn start(&self, action: Action) { self.profiler.start(action) }
-    /// #     fn stop(&self, action: Action) -> Result<(), NeverStarted> { self.profiler.stop(action) }
+    /// #     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
+    /// #         self.profiler.stop(action)
+    /// #     }
     /// fn inner(&self) -> Inner<'_> {
     ///     Inner::of(&*self.profiler)
     /// }

@@ -78,8 +78,8 @@ impl TensorProfiler {
     /// let profiler = TensorProfiler::new().trace_formats([Json, Pftrace]);
     /// ```
     ///
-    /// *Cost* of each format except JSON: about 4 µs per event at the end of the cycle, half of it on
-    /// an mlprof thread. Meanwhile each event uses 180 bytes of memory, which
+    /// *Cost* of each format except JSON: about 4 µs per event at the end of the cycle, half of it
+    /// on an mlprof thread. Meanwhile each event uses 180 bytes of memory, which
     /// [`max_events`](Self::max_events) bounds.
     ///
     /// Formats other than JSON require the feature `trace-formats`.

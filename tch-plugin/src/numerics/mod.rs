@@ -117,7 +117,8 @@ pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Tensor) {
 /// call, the input of the first module represents the batch, and labels are unknown.
 ///
 /// ```
-/// let (images, classes) = (tch::Tensor::from_slice(&[0f32, 1.]), tch::Tensor::from_slice(&[3i64]));
+/// let images = tch::Tensor::from_slice(&[0f32, 1.]);
+/// let classes = tch::Tensor::from_slice(&[3i64]);
 /// mlprof_tch::record_batch("images", &images);
 /// mlprof_tch::record_batch("classes", &classes);
 /// ```
