@@ -1,6 +1,6 @@
 //! The actions of a run, interned before its loop: there it carries 4-byte handles only.
 
-use super::hooks::{module_hooks, optimizer_hooks, shared_hooks};
+use super::hooks::{callback_hooks, module_hooks, optimizer_hooks, shared_hooks};
 use mlprof_core::names::{self, hook};
 use mlprof_core::{Action, Stage};
 
@@ -24,14 +24,14 @@ macro_rules! declare_actions {
 shared_hooks!(declare_actions SharedActions);
 optimizer_hooks!(declare_actions OptimizerActions);
 module_hooks!(declare_actions ModuleActions);
+callback_hooks!(declare_actions SanityCheckActions);
 
 /// Everything that is measured of one callback.
 #[derive(Clone, Copy)]
 pub(super) struct CallbackActions {
     pub(super) shared: SharedActions,
     pub(super) optimizer: OptimizerActions,
-    pub(super) on_sanity_check_start: Action,
-    pub(super) on_sanity_check_end: Action,
+    pub(super) sanity_check: SanityCheckActions,
     pub(super) on_exception: Action,
     pub(super) on_save_checkpoint: Action,
     pub(super) on_load_checkpoint: Action,
@@ -43,8 +43,7 @@ impl CallbackActions {
         Self {
             shared: SharedActions::new("Callback", name),
             optimizer: OptimizerActions::new("Callback", name),
-            on_sanity_check_start: action("on_sanity_check_start"),
-            on_sanity_check_end: action("on_sanity_check_end"),
+            sanity_check: SanityCheckActions::new("Callback", name),
             on_exception: action("on_exception"),
             on_save_checkpoint: action("on_save_checkpoint"),
             on_load_checkpoint: action("on_load_checkpoint"),

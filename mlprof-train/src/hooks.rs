@@ -51,6 +51,17 @@ macro_rules! optimizer_hooks {
     };
 }
 
+/// Hooks that only a callback has.
+macro_rules! callback_hooks {
+    ($consume:ident $($with:tt)*) => {
+        $consume! {
+            [$($with)*]
+            on_sanity_check_start: "The sanity check begins.";
+            on_sanity_check_end: "The sanity check ends.";
+        }
+    };
+}
+
 /// Hooks that only a module has and that take no more than the trainer.
 macro_rules! module_hooks {
     ($consume:ident $($with:tt)*) => {
@@ -82,4 +93,4 @@ macro_rules! plain_methods {
     )*};
 }
 
-pub(super) use {module_hooks, optimizer_hooks, plain_methods, shared_hooks};
+pub(super) use {callback_hooks, module_hooks, optimizer_hooks, plain_methods, shared_hooks};

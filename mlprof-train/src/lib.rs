@@ -118,12 +118,10 @@ mod listener;
 mod loader;
 mod metrics;
 mod module;
-mod module_callback;
 mod optimizer;
 mod options;
 mod outcome;
 mod plateau;
-mod prepared_fit;
 mod progress;
 mod rerun;
 mod restore;
@@ -137,7 +135,7 @@ mod state;
 mod step;
 mod trainer;
 
-pub use callback::Callback;
+pub use callback::{Callback, HookContext};
 pub use callbacks::{
     CheckpointPaths, EarlyStopping, LearningRateMonitor, LearningRates, Mode, ModelCheckpoint,
 };
@@ -149,11 +147,9 @@ pub use metrics::{LogOptions, Reduce};
 /// The core of mlprof: sessions, profilers and their settings, reports as values.
 pub use mlprof_core;
 pub use module::{LossOf, TrainModule};
-pub use module_callback::{HookContext, ModuleCallback};
 pub use optimizer::{GradientClipAlgorithm, LrInterval, Optimizers, TrainOptimizer};
 pub use outcome::{EvaluationOutcome, FitOutcome, StopReason};
 pub use plateau::ReduceLrOnPlateau;
-pub use prepared_fit::PreparedFit;
 pub use progress::ProgressBar;
 pub use saved_state::{Dtype, SavedState, SavedTensor};
 pub use skip::SkipBatch;
@@ -183,8 +179,9 @@ pub use trainer::Trainer;
 pub mod prelude {
     pub use crate::Result as TrainResult;
     pub use crate::{
-        Callback, Checkpoint, DataLoader, EpochContext, LogOptions, LrInterval, Optimizers, Reduce,
-        SavedState, TrainError, TrainModule, TrainOptimizer, Trainer, TrainerState, loader_fn,
+        Callback, Checkpoint, DataLoader, EpochContext, HookContext, LogOptions, LrInterval,
+        Optimizers, Reduce, SavedState, TrainError, TrainModule, TrainOptimizer, Trainer,
+        TrainerState, loader_fn,
     };
     pub use mlprof_core::prelude::*;
 }

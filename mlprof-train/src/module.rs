@@ -38,7 +38,7 @@ pub type LossOf<M> = <<M as TrainModule>::Optimizer as TrainOptimizer>::Loss;
 /// defaults. They are Lightning's, and the guide lists those of Lightning that are not here. Each
 /// is measured as `[LightningModule]{Type}.{hook}`, where `{Type}` is the implementing type; the
 /// steps as `[Strategy]SingleDeviceStrategy.{step}`.
-pub trait TrainModule {
+pub trait TrainModule: Sized {
     /// What loaders give. Several tensors are a tuple or a struct.
     type Batch;
     /// The optimizer, as the framework's plugin makes it.
@@ -101,7 +101,7 @@ pub trait TrainModule {
     }
 
     /// Callbacks of the module's own, called after those of the trainer.
-    fn configure_callbacks(&mut self) -> Vec<Box<dyn Callback>> {
+    fn configure_callbacks(&mut self) -> Vec<Box<dyn Callback<Self>>> {
         Vec::new()
     }
 
@@ -213,7 +213,7 @@ pub trait TrainModule {
     }
 
     /// Returns the weights for a checkpoint that training can be
-    /// [resumed](super::PreparedFit::ckpt_path) from; the plugins have functions for it. `None`,
+    /// [resumed](super::Trainer::resume) from; the plugins have functions for it. `None`,
     /// the default, leaves checkpoints to [`save_checkpoint`](Self::save_checkpoint): they are then
     /// weights alone.
     ///

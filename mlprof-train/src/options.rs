@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::limit::Limit;
+use super::module::TrainModule;
 use super::optimizer::GradientClipAlgorithm;
 use super::trainer::Trainer;
 
-impl Trainer {
+impl<M: TrainModule> Trainer<M> {
     /// Runs one epoch of `batches` batches of each loader, without sanity check and checkpoints, to
     /// find mistakes quickly. It takes the place of all settings that say otherwise.
     #[must_use]

@@ -151,8 +151,7 @@ impl<M: TrainModule> Run<'_, M> {
             "on_load_checkpoint",
             Which::All,
             |actions| actions.on_load_checkpoint,
-            |callback, state| callback.on_load_checkpoint(checkpoint, state),
-            |_, _, _| Ok(()),
+            |callback, context, state| callback.on_load_checkpoint(checkpoint, context, state),
         )?;
         let _scope = self.profiler.profile(self.actions.on_load_checkpoint);
         let result = self.module.on_load_checkpoint(checkpoint, &mut self.state);

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use super::actions::{CallbackActions, RunActions};
-use super::callback::Callback;
-use super::error::{BoxError, Result, TrainError};
-use super::hooks::{module_hooks, optimizer_hooks, shared_hooks};
+use super::callback::{Callback, HookContext};
+use super::error::{Result, TrainError};
+use super::hooks::{callback_hooks, module_hooks, optimizer_hooks, shared_hooks};
 use super::listener::{self, Listener, Which};
 use super::module::{LossOf, TrainModule};
-use super::module_callback::{HookContext, ModuleCallback};
 use super::optimizer::{LrInterval, Optimizers};
 use super::outcome::StopReason;
 use super::settings::Settings;
@@ -47,8 +46,7 @@ macro_rules! call_shared_hooks {
                     stringify!($name),
                     which,
                     |actions| actions.shared.$name,
-                    |callback, state| callback.$name(state),
-                    |callback, context, state| ModuleCallback::$name(callback, context, state),
+                    |callback, context, state| callback.$name(context, state),
                 )
             };
             call(self, if monitors_last { Which::Others } else { Which::All })?;
@@ -73,13 +71,26 @@ macro_rules! call_optimizer_hooks {
                 stringify!($name),
                 Which::All,
                 |actions| actions.optimizer.$name,
-                |callback, state| callback.$name(state),
-                |callback, context, state| ModuleCallback::$name(callback, context, state),
+                |callback, context, state| callback.$name(context, state),
             )?;
             let _scope = self.profiler.profile(self.actions.optimizer.$name);
             let optimizer = configured(&mut self.optimizers);
             let result = self.module.$name(optimizer, &mut self.state);
             failed_in(stringify!($name), &self.state, result)
+        }
+    )*};
+}
+
+/// The callbacks' own hooks, each measured.
+macro_rules! call_callback_hooks {
+    ([] $($name:ident: $doc:literal;)*) => {$(
+        pub(super) fn $name(&mut self) -> Result<(), TrainError> {
+            self.call_listeners(
+                stringify!($name),
+                Which::All,
+                |actions| actions.sanity_check.$name,
+                |callback, context, state| callback.$name(context, state),
+            )
         }
     )*};
 }
@@ -99,38 +110,20 @@ impl<M: TrainModule> Run<'_, M> {
     shared_hooks!(call_shared_hooks);
     optimizer_hooks!(call_optimizer_hooks);
     module_hooks!(call_module_hooks);
+    callback_hooks!(call_callback_hooks);
 
-    pub(super) fn on_sanity_check_start(&mut self) -> Result<(), TrainError> {
-        self.call_listeners(
-            "on_sanity_check_start",
+    /// Passes `error`, which ends the stage, to every callback.
+    pub(super) fn on_exception(&mut self, error: &TrainError) {
+        // No callback fails here.
+        let _ = self.call_listeners(
+            "on_exception",
             Which::All,
-            |actions| actions.on_sanity_check_start,
-            |callback, state| callback.on_sanity_check_start(state),
-            |_, _, _| Ok(()),
-        )
-    }
-
-    pub(super) fn on_sanity_check_end(&mut self) -> Result<(), TrainError> {
-        self.call_listeners(
-            "on_sanity_check_end",
-            Which::All,
-            |actions| actions.on_sanity_check_end,
-            |callback, state| callback.on_sanity_check_end(state),
-            |_, _, _| Ok(()),
-        )
-    }
-
-    /// Tells every callback of `error`, which ends the stage.
-    pub(super) fn on_exception(&mut self, error: TrainError) -> TrainError {
-        let error: BoxError = Box::new(error);
-        for listener in &mut self.listeners {
-            let _scope = self.profiler.profile(listener.actions.on_exception);
-            listener.callback().on_exception(&mut self.state, &error);
-        }
-        match error.downcast() {
-            Ok(error) => *error,
-            Err(other) => TrainError::Setting(other.to_string()),
-        }
+            |actions| actions.on_exception,
+            |callback, context, state| {
+                callback.on_exception(error, context, state);
+                Ok(())
+            },
+        );
     }
 
     pub(super) fn call_listeners(
@@ -138,9 +131,8 @@ impl<M: TrainModule> Run<'_, M> {
         hook: &'static str,
         which: Which,
         action: impl Fn(&CallbackActions) -> mlprof_core::Action,
-        mut call: impl FnMut(&mut dyn Callback, &mut TrainerState) -> Result<()>,
-        call_with_context: impl Fn(
-            &mut dyn ModuleCallback<M>,
+        mut call: impl FnMut(
+            &mut dyn Callback<M>,
             &mut HookContext<'_, M>,
             &mut TrainerState,
         ) -> Result<()>,
@@ -149,16 +141,13 @@ impl<M: TrainModule> Run<'_, M> {
             self.listeners.iter_mut().filter(|listener| which.includes(listener.is_monitor));
         for listener in called {
             let _scope = self.profiler.profile(action(&listener.actions));
-            let mut result = call(listener.callback(), &mut self.state);
-            if let (Ok(()), Some(callback)) = (&result, listener.module_callback()) {
-                let mut context = HookContext {
-                    module: &mut *self.module,
-                    optimizer: self.optimizers.as_mut().map(|all| &mut all.optimizer),
-                    batch: self.batch.as_ref(),
-                    loss: self.loss.as_ref(),
-                };
-                result = call_with_context(callback, &mut context, &mut self.state);
-            }
+            let mut context = HookContext {
+                module: &mut *self.module,
+                optimizer: self.optimizers.as_mut().map(|all| &mut all.optimizer),
+                batch: self.batch.as_ref(),
+                loss: self.loss.as_ref(),
+            };
+            let result = call(listener.callback(), &mut context, &mut self.state);
             result.map_err(|source| TrainError::Callback {
                 callback: listener.name.clone(),
                 hook,
@@ -178,7 +167,7 @@ impl<M: TrainModule> Run<'_, M> {
         {
             let _scope = self.profiler.profile(self.actions.configure_callbacks);
             let own = self.module.configure_callbacks();
-            self.listeners.extend(own.into_iter().map(Listener::own));
+            self.listeners.extend(own.into_iter().map(Listener::owned));
             listener::sort(&mut self.listeners);
         }
         if self.state.run.local_rank == 0 {

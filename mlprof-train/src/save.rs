@@ -24,7 +24,7 @@ impl<M: TrainModule> Run<'_, M> {
     /// which are saved.
     pub(crate) fn save_checkpoint(&mut self) -> Result<(), TrainError> {
         let Some(directory) = self.settings.checkpoint_dir.clone() else { return Ok(()) };
-        if self.listeners.iter_mut().any(|listener| listener.callback().saves_checkpoints()) {
+        if self.listeners.iter().any(|listener| listener.saves_checkpoints) {
             return Ok(());
         }
         let stem = format!("epoch={}-step={}", self.state.epoch, self.state.global_step);
@@ -131,8 +131,7 @@ impl<M: TrainModule> Run<'_, M> {
             "on_save_checkpoint",
             Which::All,
             |actions| actions.on_save_checkpoint,
-            |callback, state| callback.on_save_checkpoint(checkpoint, state),
-            |_, _, _| Ok(()),
+            |callback, context, state| callback.on_save_checkpoint(checkpoint, context, state),
         )?;
         let _scope = self.profiler.profile(self.actions.on_save_checkpoint);
         let result = self.module.on_save_checkpoint(checkpoint, &mut self.state);

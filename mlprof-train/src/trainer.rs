@@ -1,6 +1,6 @@
 //! The trainer: its settings, and how a stage begins and ends.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::actions::RunActions;
@@ -11,7 +11,6 @@ use super::limit::{Interval, Limit};
 use super::listener::Listener;
 use super::loader::DataLoader;
 use super::module::TrainModule;
-use super::module_callback::ModuleCallback;
 use super::outcome::{EvaluationOutcome, FitOutcome};
 use super::progress::ProgressBar;
 use super::run::Run;
@@ -23,27 +22,30 @@ use mlprof_core::{
 };
 use mlprof_events::clock::Stopwatch;
 
-/// Trains, validates, tests and predicts with a [`TrainModule`], and ends each with the report of
-/// its profiler. Settings and their defaults are Lightning's; see the [module](super).
+/// Trains, validates, tests and predicts with the module `M`, and ends each with the report of its
+/// profiler. Settings and their defaults are Lightning's; see the [module](super).
+///
+/// `M` is the type of the module that a trainer and its callbacks are for. The compiler infers it
+/// from [`fit`](Self::fit); a field or a return type names it, as in `Trainer<Net>`.
 ///
 /// The report comes also when a stage ends by an error, a panic or Ctrl-C. What Ctrl-C does to the
 /// process a profiler does not change, see [`on_interrupt`](Self::on_interrupt).
-pub struct Trainer {
+pub struct Trainer<M: TrainModule> {
     pub(super) settings: Settings,
-    callbacks: Vec<Box<dyn Callback + Send>>,
+    callbacks: Vec<Box<dyn Callback<M> + Send>>,
     /// The chosen profiler, or the error that the next stage returns.
     profiler: Result<Arc<dyn Profiler>, Error>,
     run: RunContext,
 }
-mlprof_core::debug_as_name!([] Trainer);
+mlprof_core::debug_as_name!([M: TrainModule] Trainer<M>);
 
-impl Default for Trainer {
+impl<M: TrainModule> Default for Trainer<M> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Trainer {
+impl<M: TrainModule> Trainer<M> {
     /// No profiler, a progress bar, two sanity-check steps, validation after every epoch. Rank and
     /// world size come from the [environment](RunContext::from_environment).
     pub fn new() -> Self {
@@ -198,9 +200,10 @@ impl Trainer {
         self
     }
 
-    /// Adds something that follows the run. Callbacks are called in the order they were added.
+    /// Adds a callback, which stays in the trainer for all of its stages. Callbacks are called in
+    /// the order they were added.
     #[must_use]
-    pub fn callback(mut self, callback: impl Callback + Send + 'static) -> Self {
+    pub fn callback(mut self, callback: impl Callback<M> + Send + 'static) -> Self {
         self.callbacks.push(Box::new(callback));
         self
     }
@@ -218,15 +221,53 @@ impl Trainer {
     ///
     /// Settings that make no sense, and whatever module, callbacks or loaders return; the report
     /// has been delivered by then.
-    pub fn fit<M: TrainModule>(
+    pub fn fit(
         &mut self,
         module: &mut M,
         train: &dyn DataLoader<M::Batch>,
         validation: Option<&dyn DataLoader<M::Batch>>,
     ) -> Result<FitOutcome, TrainError> {
-        self.stage(module, Stage::Fit, &mut [], |run| {
+        self.stage(module, Stage::Fit, |run| {
             run.fit(&FitData { train, validation, ckpt_path: None })
         })
+    }
+
+    /// Goes on with the training that has saved the checkpoint `ckpt_path`, as Lightning's
+    /// `fit(ckpt_path=…)`. Restored are the weights, the state of optimizer, learning rate and
+    /// callbacks, epoch, batch, step and seed: training then does what it would have done without
+    /// the interruption, to the last bit where the framework's own operations repeat.
+    /// [`max_epochs`](Self::max_epochs) and [`max_steps`](Self::max_steps) count from the beginning
+    /// of the first fit.
+    ///
+    /// A checkpoint from the middle of an epoch skips the batches that have been learned from: it
+    /// fetches them from the loader, without a step. There is no sanity check.
+    ///
+    /// Random numbers that the model draws itself, such as those of dropout, begin with the seed
+    /// again. The module implements [`weights`](TrainModule::weights) and
+    /// [`load_weights`](TrainModule::load_weights).
+    ///
+    /// ```no_run
+    /// # use mlprof_train::{FitOutcome, TrainError, TrainModule, Trainer};
+    /// # fn resume<M: TrainModule<Batch = f64>>(net: &mut M) -> Result<FitOutcome, TrainError> {
+    /// # let batches = vec![1.0];
+    /// let mut trainer = Trainer::new().max_epochs(10).checkpoint_dir("saved");
+    /// trainer.resume(net, "saved/epoch=3-step=160.safetensors", &batches, None)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`fit`](Self::fit), and [`TrainError::Resume`] if the checkpoint cannot be used;
+    /// module and callbacks are then what they were.
+    pub fn resume(
+        &mut self,
+        module: &mut M,
+        ckpt_path: impl AsRef<Path>,
+        train: &dyn DataLoader<M::Batch>,
+        validation: Option<&dyn DataLoader<M::Batch>>,
+    ) -> Result<FitOutcome, TrainError> {
+        let ckpt_path = Some(ckpt_path.as_ref());
+        self.stage(module, Stage::Fit, |run| run.fit(&FitData { train, validation, ckpt_path }))
     }
 
     /// Runs the validation steps alone.
@@ -234,14 +275,12 @@ impl Trainer {
     /// # Errors
     ///
     /// As [`fit`](Self::fit).
-    pub fn validate<M: TrainModule>(
+    pub fn validate(
         &mut self,
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
     ) -> Result<EvaluationOutcome, TrainError> {
-        self.stage(module, Stage::Validate, &mut [], |run| {
-            run.evaluation(data, Stage::Validate, None)
-        })
+        self.stage(module, Stage::Validate, |run| run.evaluation(data, Stage::Validate, None))
     }
 
     /// Runs the test steps.
@@ -249,12 +288,12 @@ impl Trainer {
     /// # Errors
     ///
     /// As [`fit`](Self::fit).
-    pub fn test<M: TrainModule>(
+    pub fn test(
         &mut self,
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
     ) -> Result<EvaluationOutcome, TrainError> {
-        self.stage(module, Stage::Test, &mut [], |run| run.evaluation(data, Stage::Test, None))
+        self.stage(module, Stage::Test, |run| run.evaluation(data, Stage::Test, None))
     }
 
     /// Runs the predict steps. [`predict_with`](Self::predict_with) returns predictions.
@@ -262,14 +301,12 @@ impl Trainer {
     /// # Errors
     ///
     /// As [`fit`](Self::fit).
-    pub fn predict<M: TrainModule>(
+    pub fn predict(
         &mut self,
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
     ) -> Result<EvaluationOutcome, TrainError> {
-        self.stage(module, Stage::Predict, &mut [], |run| {
-            run.evaluation(data, Stage::Predict, None)
-        })
+        self.stage(module, Stage::Predict, |run| run.evaluation(data, Stage::Predict, None))
     }
 
     /// Runs `predict` for each batch, in place of [`TrainModule::predict_step`], and returns what
@@ -290,7 +327,7 @@ impl Trainer {
     /// # Errors
     ///
     /// As [`fit`](Self::fit). Predictions made by then are lost.
-    pub fn predict_with<M: TrainModule, P>(
+    pub fn predict_with<P>(
         &mut self,
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
@@ -301,18 +338,17 @@ impl Trainer {
             predictions.push(predict(module, batch, trainer)?);
             Ok(())
         };
-        let outcome = self.stage(module, Stage::Predict, &mut [], |run| {
+        let outcome = self.stage(module, Stage::Predict, |run| {
             run.evaluation(data, Stage::Predict, Some(&mut step))
         })?;
         Ok((predictions, outcome))
     }
 
     /// One stage: its profiler is active while it runs, and reports when it ends in any way.
-    pub(super) fn stage<M: TrainModule, T>(
+    fn stage<T>(
         &mut self,
         module: &mut M,
         stage: Stage,
-        own: &mut [&mut dyn ModuleCallback<M>],
         body: impl FnOnce(&mut Run<'_, M>) -> Result<T, TrainError>,
     ) -> Result<T, TrainError> {
         let settings = self.settings.resolved().map_err(TrainError::Setting)?;
@@ -326,9 +362,8 @@ impl Trainer {
         // The environment may have one where the program has none.
         let profiler = session.profiler();
         let progress = (self.settings.shows_progress && run.rank == 0)
-            .then(|| Listener::own(Box::new(ProgressBar::new())));
-        let lent = self.callbacks.iter_mut().map(|callback| Listener::lent(&mut **callback));
-        let own = own.iter_mut().map(|callback| Listener::of_module(&mut **callback));
+            .then(|| Listener::owned(Box::new(ProgressBar::new())));
+        let added = self.callbacks.iter_mut().map(|callback| Listener::borrowed(&mut **callback));
         let extension = module.checkpoint_extension();
         let mut running = Run {
             profiler: profiler.clone(),
@@ -337,7 +372,7 @@ impl Trainer {
             batch: None,
             loss: None,
             has_gradients: false,
-            listeners: progress.into_iter().chain(lent).chain(own).collect(),
+            listeners: progress.into_iter().chain(added).collect(),
             actions: RunActions::new(short_type_name::<M>()),
             state: TrainerState::new(
                 profiler.clone(),
@@ -357,6 +392,6 @@ impl Trainer {
             && settings.check_val_every_n_epoch == Some(1);
         running.state.requests.extension = extension;
         running.state.requests.directory.clone_from(&settings.checkpoint_dir);
-        body(&mut running).map_err(|error| running.on_exception(error))
+        body(&mut running).inspect_err(|error| running.on_exception(error))
     }
 }

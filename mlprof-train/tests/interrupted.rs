@@ -10,15 +10,19 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Output};
 
 use mlprof_core::{Interrupt, SimpleProfiler};
-use mlprof_train::{Callback, Result, StopReason, TrainerState};
+use mlprof_train::{Callback, HookContext, Result, StopReason, TrainModule, TrainerState};
 
 use crate::toy::{Triple, Watched, inputs, trainer};
 
 /// Sends the signal in the middle of the fifth batch.
 struct CtrlC;
 
-impl Callback for CtrlC {
-    fn on_before_backward(&mut self, trainer: &mut TrainerState) -> Result<()> {
+impl<M: TrainModule> Callback<M> for CtrlC {
+    fn on_before_backward(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         if trainer.batch_index() == Some(4) {
             // SAFETY: raises a signal that the trainer has a handler for.
             unsafe { libc::raise(libc::SIGINT) };

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::callback::Callback;
+use crate::callback::{Callback, HookContext};
 use crate::error::Result;
+use crate::module::TrainModule;
 use crate::optimizer::LrInterval;
 use crate::saved_state::{Dtype, SavedState, SavedTensor};
 use crate::state::TrainerState;
@@ -16,8 +17,11 @@ use crate::state::TrainerState;
 ///
 /// let monitor = LearningRateMonitor::new(LrInterval::Step);
 /// let rates = monitor.rates();
+/// # fn with<M: mlprof_train::TrainModule>(monitor: LearningRateMonitor) -> Trainer<M> {
 /// let trainer = Trainer::new().callback(monitor);
 /// // trainer.fit(…)?;
+/// # trainer
+/// # }
 /// for (step, rate) in rates.all() {
 ///     println!("{step} {rate}");
 /// }
@@ -63,24 +67,8 @@ impl LearningRateMonitor {
         }
         trainer.set_metric("lr", rate);
     }
-}
 
-impl Callback for LearningRateMonitor {
-    fn on_train_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
-        if self.interval == LrInterval::Epoch {
-            self.look(trainer);
-        }
-        Ok(())
-    }
-
-    fn on_train_batch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
-        if self.interval == LrInterval::Step {
-            self.look(trainer);
-        }
-        Ok(())
-    }
-
-    fn state(&self) -> SavedState {
+    fn saved(&self) -> SavedState {
         let rates = self.rates.all();
         let mut state = SavedState::new();
         let mut set = |name, dtype, bytes: Vec<u8>| {
@@ -94,7 +82,7 @@ impl Callback for LearningRateMonitor {
         state
     }
 
-    fn load_state(&mut self, state: &SavedState) -> Result<()> {
+    fn restore(&mut self, state: &SavedState) -> Result<()> {
         let shape = state.tensor("steps")?.shape();
         let [steps, rates] = [("steps", Dtype::I64), ("rates", Dtype::F64)]
             .map(|(name, dtype)| state.tensor_like(name, dtype, shape));
@@ -107,6 +95,38 @@ impl Callback for LearningRateMonitor {
     }
 }
 
+impl<M: TrainModule> Callback<M> for LearningRateMonitor {
+    fn on_train_epoch_start(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
+        if self.interval == LrInterval::Epoch {
+            self.look(trainer);
+        }
+        Ok(())
+    }
+
+    fn on_train_batch_start(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
+        if self.interval == LrInterval::Step {
+            self.look(trainer);
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> SavedState {
+        self.saved()
+    }
+
+    fn load_state(&mut self, state: &SavedState) -> Result<()> {
+        self.restore(state)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,8 +136,8 @@ mod tests {
         let before = LearningRateMonitor::new(LrInterval::Step);
         before.rates.set(vec![(0, 0.1), (7, 0.1 + 0.2)]);
         let mut after = LearningRateMonitor::new(LrInterval::Step);
-        after.load_state(&before.state()).expect("its own");
+        after.restore(&before.saved()).expect("its own");
         assert_eq!(after.rates().all(), before.rates().all());
-        assert!(after.load_state(&SavedState::new()).is_err());
+        assert!(after.restore(&SavedState::new()).is_err());
     }
 }

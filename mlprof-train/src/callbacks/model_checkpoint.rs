@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Mode, monitored};
-use crate::callback::Callback;
+use crate::callback::{Callback, HookContext};
 use crate::error::Result;
+use crate::module::TrainModule;
 use crate::saved_state::SavedState;
 use crate::state::TrainerState;
 use mlprof_core::Stage;
@@ -18,15 +19,18 @@ use mlprof_core::Stage;
 ///
 /// It saves after each training epoch if the trainer validates once per epoch, and after each
 /// validation otherwise; or [every so many steps](Self::every_n_train_steps). In the middle of an
-/// epoch, training is [resumed](crate::PreparedFit::ckpt_path) there.
+/// epoch, training is [resumed](crate::Trainer::resume) there.
 ///
 /// ```
 /// use mlprof_train::{Mode, ModelCheckpoint, Trainer};
 ///
 /// let saving = ModelCheckpoint::new().monitor("val_loss", Mode::Min).save_top_k(3).save_last(true);
 /// let paths = saving.paths();
+/// # fn with<M: mlprof_train::TrainModule>(saving: ModelCheckpoint) -> Trainer<M> {
 /// let trainer = Trainer::new().checkpoint_dir("saved").callback(saving);
 /// // trainer.fit(…)?;
+/// # trainer
+/// # }
 /// assert_eq!(paths.best(), None, "nothing was trained");
 /// ```
 #[derive(Debug, Clone)]
@@ -281,7 +285,7 @@ fn stem(template: &str, trainer: &TrainerState) -> String {
     stem.replace(['/', '\\'], "_")
 }
 
-impl Callback for ModelCheckpoint {
+impl<M: TrainModule> Callback<M> for ModelCheckpoint {
     fn state_key(&self) -> String {
         let monitor = match &self.monitor {
             Some((metric, mode)) => format!(" monitor={metric} mode={}", mode.name()),
@@ -325,11 +329,19 @@ impl Callback for ModelCheckpoint {
         true
     }
 
-    fn on_fit_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_fit_start(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         self.directory(trainer).map(drop)
     }
 
-    fn on_train_batch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_train_batch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         let step = trainer.global_step();
         match self.every_n_train_steps {
             Some(steps) if step > 0 && step.is_multiple_of(steps) => self.save(trainer),
@@ -337,7 +349,11 @@ impl Callback for ModelCheckpoint {
         }
     }
 
-    fn on_validation_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_validation_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         let is_due = trainer.is_fit()
             && trainer.stage() == Stage::Validate
             && !self.saves_after_epochs(trainer)
@@ -345,7 +361,11 @@ impl Callback for ModelCheckpoint {
         if is_due { self.save(trainer) } else { Ok(()) }
     }
 
-    fn on_train_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_train_epoch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         let is_due = self.saves_after_epochs(trainer) && self.is_due_in(trainer.epoch());
         if is_due { self.save(trainer) } else { Ok(()) }
     }

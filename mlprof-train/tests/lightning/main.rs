@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use mlprof_core::{Action, NeverStarted, Profiler};
-use mlprof_train::Callback;
+use mlprof_train::{Callback, TrainModule};
 
 use toy::{Triple, inputs, trainer};
 
@@ -35,7 +35,7 @@ impl Profiler for Counter {
 
 struct Witness;
 
-impl Callback for Witness {}
+impl<M: TrainModule> Callback<M> for Witness {}
 
 /// Two epochs of 7 batches, each followed by a validation of 4, after a sanity check of 2.
 fn own_counts() -> Counts {

@@ -4,34 +4,38 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use mlprof_train::{
-    Callback, EarlyStopping, LearningRateMonitor, LrInterval, Mode, ModelCheckpoint, Result,
-    StopReason, Trainer, TrainerState,
+    Callback, EarlyStopping, HookContext, LearningRateMonitor, LrInterval, Mode, ModelCheckpoint,
+    Result, StopReason, TrainModule, Trainer, TrainerState,
 };
 
 use crate::saved::{Saved, names, shuffled};
 
-fn trainer(epochs: usize) -> Trainer {
+fn trainer(epochs: usize) -> Trainer<Saved> {
     Trainer::new().max_epochs(epochs).progress_bar(false).seed(7)
 }
 
 /// Logs a value at the end of each training epoch or validation, in the module's place.
 struct Scores(Vec<f64>);
 
-impl Callback for Scores {
-    fn on_train_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+impl<M: TrainModule> Callback<M> for Scores {
+    fn on_train_epoch_start(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         trainer.log("score", self.0[trainer.epoch()]);
         Ok(())
     }
 }
 
-fn fit(trainer: &mut Trainer, from: Option<&Path>) -> mlprof_train::FitOutcome {
+fn fit(trainer: &mut Trainer<Saved>, from: Option<&Path>) -> mlprof_train::FitOutcome {
     let mut module = Saved::default();
-    let fit = trainer.prepare(&mut module);
-    let fit = match from {
-        Some(path) => fit.ckpt_path(path),
-        None => fit,
+    let validation = vec![1.0];
+    let outcome = match from {
+        Some(path) => trainer.resume(&mut module, path, &shuffled, Some(&validation)),
+        None => trainer.fit(&mut module, &shuffled, Some(&validation)),
     };
-    fit.fit(&shuffled, Some(&vec![1.0])).expect("trained")
+    outcome.expect("trained")
 }
 
 #[test]
@@ -182,13 +186,11 @@ fn learning_rates_are_a_metric_and_a_list_that_goes_on() {
         let rates = monitor.rates();
         let mut trainer = trainer(epochs).callback(monitor).checkpoint_dir(folder.path());
         let mut module = Saved { schedule: Some(LrInterval::Epoch), ..Saved::default() };
-        let fit = trainer.prepare(&mut module);
-        let fit = match from {
-            Some(path) => fit.ckpt_path(path),
-            None => fit,
+        let outcome = match from {
+            Some(path) => trainer.resume(&mut module, path, &shuffled, None),
+            None => trainer.fit(&mut module, &shuffled, None),
         };
-        let outcome = fit.fit(&shuffled, None).expect("trained");
-        (outcome.metrics["lr"], rates.all())
+        (outcome.expect("trained").metrics["lr"], rates.all())
     };
     let (last, all) = run(2, None);
     assert_eq!((last, all[0], all[10], all.len()), (0.025, (0, 0.05), (10, 0.025), 20));

@@ -10,7 +10,7 @@ use crate::toy::{OnHooks, Record, Triple, inputs, trainer};
 /// Fits with `trainer`, which is asked to stop when `hook` is called for the `nth` time; the
 /// outcome, the batches, the validations and the hooks that were called.
 fn fit(
-    trainer: Trainer,
+    trainer: Trainer<Triple>,
     hook: &'static str,
     nth: usize,
 ) -> (FitOutcome, usize, usize, Vec<&'static str>) {

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use mlprof_core::report::SimpleReport;
 use mlprof_core::{Action, NeverStarted, Profiler, Report, SimpleProfiler, Stage};
 use mlprof_train::{
-    Callback, LrInterval, Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState,
+    Callback, HookContext, LrInterval, Optimizers, Result, TrainModule, TrainOptimizer, Trainer,
+    TrainerState,
 };
 
 /// The weight and its gradient, shared by the module and its optimizer as tensors are.
@@ -181,7 +182,7 @@ impl TrainModule for Triple {
 }
 
 /// A trainer of three epochs that shows nothing.
-pub fn trainer() -> Trainer {
+pub fn trainer<M: TrainModule>() -> Trainer<M> {
     Trainer::new().max_epochs(3).progress_bar(false)
 }
 
@@ -252,8 +253,8 @@ pub struct OnHooks<F>(pub F);
 
 macro_rules! forward_hooks {
     ($($hook:ident)*) => {
-        impl<F: FnMut(&'static str, &mut TrainerState)> Callback for OnHooks<F> {$(
-            fn $hook(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        impl<M: TrainModule, F: FnMut(&'static str, &mut TrainerState)> Callback<M> for OnHooks<F> {$(
+            fn $hook(&mut self, _: &mut HookContext<'_, M>, trainer: &mut TrainerState) -> Result<()> {
                 (self.0)(stringify!($hook), trainer);
                 Ok(())
             }

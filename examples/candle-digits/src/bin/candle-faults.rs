@@ -111,8 +111,12 @@ impl WeightLogger {
     }
 }
 
-impl Callback for WeightLogger {
-    fn on_train_batch_end(&mut self, _trainer: &mut TrainerState) -> HookResult<()> {
+impl<M: TrainModule> Callback<M> for WeightLogger {
+    fn on_train_batch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        _trainer: &mut TrainerState,
+    ) -> HookResult<()> {
         // Where an older file is written over, some file systems wait for the real disk, which is no part of this.
         let path = self.folder.path().join(format!("weights-{}.txt", self.written));
         self.written += 1;
