@@ -2,7 +2,7 @@
 
 use super::actions::{LoaderActions, loader_name};
 use super::error::{BoxError, Result, TrainError};
-use super::limit::Limit;
+use super::portion::Portion;
 use super::state::TrainerState;
 use mlprof_core::{Profiler, ProfilerExt};
 
@@ -29,7 +29,7 @@ impl<'loader, Batch> Batches<'loader, Batch> {
     /// As many of the iterator's batches as `limit` allows; `setting` is its name in messages.
     pub(super) fn new(
         iterator: BatchIterator<'loader, Batch>,
-        limit: Limit,
+        limit: Portion,
         setting: &str,
         actions: LoaderActions,
     ) -> Result<Self, TrainError> {
@@ -37,7 +37,7 @@ impl<'loader, Batch> Batches<'loader, Batch> {
             (low, Some(high)) if low == high => Some(low),
             _ => None,
         };
-        let limit = limit.of(available, setting).map_err(TrainError::Setting)?;
+        let limit = limit.limit_of(available, setting).map_err(TrainError::Setting)?;
         Ok(Self { iterator, available, limit, ahead: None, fetched: 0, is_over: false, actions })
     }
 

@@ -265,7 +265,7 @@ impl<M: TrainModule> Run<'_, M> {
         &mut self,
         loader: &'data dyn DataLoader<M::Batch>,
         stage: Stage,
-        (limit, setting): (super::Limit, &'static str),
+        (limit, setting): (super::Portion, &'static str),
     ) -> Result<Batches<'data, M::Batch>, TrainError> {
         let actions = self.actions.loader(stage);
         let context = epoch_context(&self.state);

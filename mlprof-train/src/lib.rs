@@ -113,7 +113,6 @@ mod evaluation;
 mod fetch;
 mod fit;
 mod hooks;
-mod limit;
 mod listener;
 mod loader;
 mod metrics;
@@ -122,6 +121,7 @@ mod optimizer;
 mod options;
 mod outcome;
 mod plateau;
+mod portion;
 mod progress;
 mod rerun;
 mod restore;
@@ -136,13 +136,12 @@ mod step;
 mod trainer;
 
 pub use callback::{Callback, HookContext};
-pub use callbacks::{
-    CheckpointPaths, EarlyStopping, LearningRateMonitor, LearningRates, Mode, ModelCheckpoint,
-};
+pub use callbacks::{EarlyStopping, LearningRateMonitor, Mode, ModelCheckpoint};
 pub use checkpoint::Checkpoint;
 pub use error::{BoxError, Place, Result, TrainError};
-pub use limit::{Interval, Limit};
-pub use loader::{DataLoader, EpochContext, LoaderItem, MakeEpoch, loader_fn};
+pub use loader::{DataLoader, EpochContext, loader_fn};
+#[doc(hidden)]
+pub use loader::{LoaderItem, MakeEpoch};
 pub use metrics::{LogOptions, Reduce};
 /// The core of mlprof: sessions, profilers and their settings, reports as values.
 pub use mlprof_core;
@@ -150,7 +149,7 @@ pub use module::{LossOf, TrainModule};
 pub use optimizer::{GradientClipAlgorithm, LrInterval, Optimizers, TrainOptimizer};
 pub use outcome::{EvaluationOutcome, FitOutcome, StopReason};
 pub use plateau::ReduceLrOnPlateau;
-pub use progress::ProgressBar;
+pub use portion::Portion;
 pub use saved_state::{Dtype, SavedState, SavedTensor};
 pub use skip::SkipBatch;
 pub use state::TrainerState;

@@ -62,7 +62,7 @@ pub trait TrainModule: Sized {
     /// Whatever is returned ends the fit, after its report.
     fn configure_optimizers(&mut self) -> Result<Optimizers<Self::Optimizer>>;
 
-    /// A validation batch. [Log](TrainerState::log_weighted) what is wanted of it.
+    /// A validation batch. [Log](TrainerState::log_with) what is wanted of it.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ pub trait TrainModule: Sized {
         Ok(())
     }
 
-    /// A test batch. [Log](TrainerState::log_weighted) what is wanted of it.
+    /// A test batch. [Log](TrainerState::log_with) what is wanted of it.
     ///
     /// # Errors
     ///
@@ -191,8 +191,8 @@ pub trait TrainModule: Sized {
         optimizer.zero_grad()
     }
 
-    /// Clips gradients to the trainer's `gradient_clip_val`, if it has one, as its
-    /// `gradient_clip_algorithm` says.
+    /// Clips gradients to the trainer's `gradient_clip_val`, if it has one, by its
+    /// `gradient_clip_algorithm`.
     ///
     /// # Errors
     ///
@@ -201,9 +201,11 @@ pub trait TrainModule: Sized {
         &mut self,
         optimizer: &mut Self::Optimizer,
         gradient_clip_val: Option<f64>,
+        gradient_clip_algorithm: GradientClipAlgorithm,
         trainer: &mut TrainerState,
     ) -> Result<()> {
-        match (gradient_clip_val, trainer.gradient_clip_algorithm()) {
+        let _ = trainer;
+        match (gradient_clip_val, gradient_clip_algorithm) {
             (None, _) => Ok(()),
             (Some(max_norm), GradientClipAlgorithm::Norm) => optimizer.clip_gradients(max_norm),
             (Some(max_value), GradientClipAlgorithm::Value) => {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::limit::Limit;
 use super::module::TrainModule;
 use super::optimizer::GradientClipAlgorithm;
+use super::portion::Portion;
 use super::trainer::Trainer;
 
 impl<M: TrainModule> Trainer<M> {
@@ -20,7 +20,7 @@ impl<M: TrainModule> Trainer<M> {
     /// ones in every epoch: loaders receive epoch 0 each time. A model that cannot learn a few
     /// batches by heart has a mistake.
     #[must_use]
-    pub fn overfit_batches(mut self, limit: impl Into<Limit>) -> Self {
+    pub fn overfit_batches(mut self, limit: impl Into<Portion>) -> Self {
         self.settings.overfit_batches = Some(limit.into());
         self
     }

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use super::checkpoint_requests::{Request, Requests, free_path};
 use super::error::Place;
 use super::metrics::{LogOptions, Metrics};
-use super::optimizer::GradientClipAlgorithm;
 use super::outcome::StopReason;
 use super::resume_point::ResumePoint;
 use mlprof_core::{Profiler, RunContext, Stage};
@@ -30,7 +29,6 @@ pub struct TrainerState {
     pub(super) batches_run: usize,
     /// Whether every epoch has the batches of the first one.
     pub(super) overfits: bool,
-    pub(super) gradient_clip_algorithm: GradientClipAlgorithm,
     /// Why the module or a callback wants the fit to end.
     pub(super) stop_request: OnceLock<String>,
     /// Why the stage ends.
@@ -39,6 +37,7 @@ pub struct TrainerState {
     pub(super) requests: Requests,
     /// Whether a fit runs, or an evaluation inside one.
     pub(super) is_fit: bool,
+    /// Whether the trainer validates once, at the end of each training epoch.
     pub(super) validates_once_per_epoch: bool,
     /// Asked for by a hook, and not done yet.
     pub(super) skips_epoch: bool,
@@ -70,7 +69,6 @@ impl TrainerState {
             epochs_run: 0,
             batches_run: 0,
             overfits: false,
-            gradient_clip_algorithm: GradientClipAlgorithm::Norm,
             stop_request: OnceLock::new(),
             stop: None,
             metrics: Mutex::default(),
@@ -96,12 +94,6 @@ impl TrainerState {
     /// Whether a fit runs: also while it validates.
     pub fn is_fit(&self) -> bool {
         self.is_fit
-    }
-
-    /// Whether the trainer validates once at the end of each training epoch, which it does by
-    /// default.
-    pub fn validates_once_per_epoch(&self) -> bool {
-        self.validates_once_per_epoch
     }
 
     /// The epoch, from 0.
@@ -138,11 +130,6 @@ impl TrainerState {
     /// The learning rate of the optimizer; `None` outside of training.
     pub fn learning_rate(&self) -> Option<f64> {
         self.learning_rate
-    }
-
-    /// How the trainer clips gradients.
-    pub fn gradient_clip_algorithm(&self) -> GradientClipAlgorithm {
-        self.gradient_clip_algorithm
     }
 
     /// The trainer's seed.
@@ -186,12 +173,8 @@ impl TrainerState {
         self.log_with(name, value, &LogOptions::new());
     }
 
-    /// [`log`](Self::log) for means over batches of different sizes: `weight` is the batch's size.
-    pub fn log_weighted(&self, name: &str, value: f64, weight: f64) {
-        self.log_with(name, value, &LogOptions::new().weight(weight));
-    }
-
-    /// [`log`](Self::log) with options, such as another reduction than the mean.
+    /// [`log`](Self::log) with options: another reduction than the mean, or a weight for means over
+    /// batches of different sizes.
     pub fn log_with(&self, name: &str, value: f64, options: &LogOptions) {
         self.metrics_of_passes().add(name, value, options);
     }

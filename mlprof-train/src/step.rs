@@ -4,6 +4,7 @@ use super::error::TrainError;
 use super::module::TrainModule;
 use super::optimizer::{LrInterval, TrainOptimizer};
 use super::run::{Run, configured, failed_in};
+use super::settings::Settings;
 use super::skip::SkipBatch;
 use mlprof_core::{ProfilerExt, progress};
 
@@ -89,10 +90,13 @@ impl<M: TrainModule> Run<'_, M> {
         self.on_before_optimizer_step()?;
         {
             let _clipping = profiler.profile(self.actions.configure_gradient_clipping);
-            let max_norm = self.settings.gradient_clip_val;
-            let optimizer = configured(&mut self.optimizers);
-            let result =
-                self.module.configure_gradient_clipping(optimizer, max_norm, &mut self.state);
+            let Settings { gradient_clip_val, gradient_clip_algorithm, .. } = *self.settings;
+            let result = self.module.configure_gradient_clipping(
+                configured(&mut self.optimizers),
+                gradient_clip_val,
+                gradient_clip_algorithm,
+                &mut self.state,
+            );
             failed_in("configure_gradient_clipping", &self.state, result)?;
         }
         self.go_on()?;

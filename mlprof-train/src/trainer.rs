@@ -7,11 +7,11 @@ use super::actions::RunActions;
 use super::callback::Callback;
 use super::error::{BoxError, TrainError};
 use super::fit::FitData;
-use super::limit::{Interval, Limit};
 use super::listener::Listener;
 use super::loader::DataLoader;
 use super::module::TrainModule;
 use super::outcome::{EvaluationOutcome, FitOutcome};
+use super::portion::Portion;
 use super::progress::ProgressBar;
 use super::run::Run;
 use super::settings::Settings;
@@ -86,28 +86,28 @@ impl<M: TrainModule> Trainer<M> {
 
     /// Uses so many training batches per epoch, or this share of them.
     #[must_use]
-    pub fn limit_train_batches(mut self, limit: impl Into<Limit>) -> Self {
+    pub fn limit_train_batches(mut self, limit: impl Into<Portion>) -> Self {
         self.settings.limit_train_batches = limit.into();
         self
     }
 
     /// Uses so many validation batches, or this share of them; 0 turns validation off.
     #[must_use]
-    pub fn limit_val_batches(mut self, limit: impl Into<Limit>) -> Self {
+    pub fn limit_val_batches(mut self, limit: impl Into<Portion>) -> Self {
         self.settings.limit_val_batches = limit.into();
         self
     }
 
     /// Uses so many test batches, or this share of them.
     #[must_use]
-    pub fn limit_test_batches(mut self, limit: impl Into<Limit>) -> Self {
+    pub fn limit_test_batches(mut self, limit: impl Into<Portion>) -> Self {
         self.settings.limit_test_batches = limit.into();
         self
     }
 
     /// Uses so many batches to predict, or this share of them.
     #[must_use]
-    pub fn limit_predict_batches(mut self, limit: impl Into<Limit>) -> Self {
+    pub fn limit_predict_batches(mut self, limit: impl Into<Portion>) -> Self {
         self.settings.limit_predict_batches = limit.into();
         self
     }
@@ -115,7 +115,7 @@ impl<M: TrainModule> Trainer<M> {
     /// Validates after every so many training batches of an epoch, or after this share of it; 1.0,
     /// at its end, by default.
     #[must_use]
-    pub fn val_check_interval(mut self, interval: impl Into<Interval>) -> Self {
+    pub fn val_check_interval(mut self, interval: impl Into<Portion>) -> Self {
         self.settings.val_check_interval = interval.into();
         self
     }
@@ -386,9 +386,7 @@ impl<M: TrainModule> Trainer<M> {
             began: Stopwatch::start(),
         };
         running.state.overfits = settings.overfit_batches.is_some();
-        running.state.gradient_clip_algorithm = settings.gradient_clip_algorithm;
-        running.state.validates_once_per_epoch = settings.val_check_interval
-            == Interval::Share(1.0)
+        running.state.validates_once_per_epoch = settings.val_check_interval == Portion::Share(1.0)
             && settings.check_val_every_n_epoch == Some(1);
         running.state.requests.extension = extension;
         running.state.requests.directory.clone_from(&settings.checkpoint_dir);

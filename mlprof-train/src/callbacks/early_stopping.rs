@@ -107,7 +107,7 @@ impl EarlyStopping {
     }
 
     fn checks_epochs(&self, trainer: &TrainerState) -> bool {
-        self.check_on_train_epoch_end.unwrap_or_else(|| trainer.validates_once_per_epoch())
+        self.check_on_train_epoch_end.unwrap_or(trainer.validates_once_per_epoch)
     }
 
     fn check(&mut self, trainer: &mut TrainerState) -> Result<()> {

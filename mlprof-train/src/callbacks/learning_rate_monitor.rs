@@ -1,6 +1,6 @@
 //! The learning rates of a training.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::callback::{Callback, HookContext};
 use crate::error::Result;
@@ -10,58 +10,47 @@ use crate::saved_state::{Dtype, SavedState, SavedTensor};
 use crate::state::TrainerState;
 
 /// Follows the learning rate: as the metric `lr`, which the progress bar and other callbacks see,
-/// and as a list of all values.
+/// and as a list of all values. A clone shares the list.
 ///
 /// ```
 /// use mlprof_train::{LearningRateMonitor, LrInterval, Trainer};
 ///
 /// let monitor = LearningRateMonitor::new(LrInterval::Step);
-/// let rates = monitor.rates();
-/// # fn with<M: mlprof_train::TrainModule>(monitor: LearningRateMonitor) -> Trainer<M> {
-/// let trainer = Trainer::new().callback(monitor);
+/// # fn with<M: mlprof_train::TrainModule>(monitor: &LearningRateMonitor) -> Trainer<M> {
+/// let trainer = Trainer::new().callback(monitor.clone());
 /// // trainer.fit(…)?;
 /// # trainer
 /// # }
-/// for (step, rate) in rates.all() {
+/// for (step, rate) in monitor.rates() {
 ///     println!("{step} {rate}");
 /// }
 /// ```
 #[derive(Debug, Clone)]
 pub struct LearningRateMonitor {
     interval: LrInterval,
-    rates: LearningRates,
-}
-
-/// The rates that a [`LearningRateMonitor`] has seen. Copies share them.
-#[derive(Debug, Clone, Default)]
-pub struct LearningRates(Arc<Mutex<Vec<(usize, f64)>>>);
-
-impl LearningRates {
-    /// Returns each optimizer step at which the rate was looked at, and the rate.
-    pub fn all(&self) -> Vec<(usize, f64)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set(&self, rates: Vec<(usize, f64)>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = rates;
-    }
+    rates: Arc<Mutex<Vec<(usize, f64)>>>,
 }
 
 impl LearningRateMonitor {
     /// Looks at the rate at the beginning of each training batch that begins an optimizer step, or
     /// of each epoch.
     pub fn new(interval: LrInterval) -> Self {
-        Self { interval, rates: LearningRates::default() }
+        Self { interval, rates: Arc::default() }
     }
 
-    /// Returns the rates, which can be read while and after the trainer runs.
-    pub fn rates(&self) -> LearningRates {
-        self.rates.clone()
+    /// Returns the optimizer steps at which the rate was looked at, and the rates, also while the
+    /// trainer runs.
+    pub fn rates(&self) -> Vec<(usize, f64)> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(usize, f64)>> {
+        self.rates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn look(&self, trainer: &mut TrainerState) {
         let (step, Some(rate)) = (trainer.global_step(), trainer.learning_rate()) else { return };
-        let mut rates = self.rates.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rates = self.lock();
         if rates.last().is_none_or(|(last, _)| *last != step) {
             rates.push((step, rate));
         }
@@ -69,7 +58,7 @@ impl LearningRateMonitor {
     }
 
     fn saved(&self) -> SavedState {
-        let rates = self.rates.all();
+        let rates = self.rates();
         let mut state = SavedState::new();
         let mut set = |name, dtype, bytes: Vec<u8>| {
             if let Ok(tensor) = SavedTensor::new(dtype, vec![rates.len()], bytes) {
@@ -90,7 +79,7 @@ impl LearningRateMonitor {
         let both = steps.iter().zip(rates);
         let both = both
             .map(|(step, rate)| (u64::from_le_bytes(*step) as usize, f64::from_le_bytes(*rate)));
-        self.rates.set(both.collect());
+        *self.lock() = both.collect();
         Ok(())
     }
 }
@@ -134,10 +123,10 @@ mod tests {
     #[test]
     fn its_state_is_restored() {
         let before = LearningRateMonitor::new(LrInterval::Step);
-        before.rates.set(vec![(0, 0.1), (7, 0.1 + 0.2)]);
+        *before.lock() = vec![(0, 0.1), (7, 0.1 + 0.2)];
         let mut after = LearningRateMonitor::new(LrInterval::Step);
         after.restore(&before.saved()).expect("its own");
-        assert_eq!(after.rates().all(), before.rates().all());
+        assert_eq!(after.rates(), before.rates());
         assert!(after.restore(&SavedState::new()).is_err());
     }
 }

@@ -15,7 +15,8 @@ use mlprof_core::Stage;
 /// name.
 ///
 /// With a [`monitor`](Self::monitor) it keeps the best [`save_top_k`](Self::save_top_k), without
-/// one the latest. A trainer that has it saves no checkpoints by itself.
+/// one the latest. A trainer that has it saves no checkpoints by itself. A clone shares the list of
+/// files, which can be read while and after the trainer runs.
 ///
 /// It saves after each training epoch if the trainer validates once per epoch, and after each
 /// validation otherwise; or [every so many steps](Self::every_n_train_steps). In the middle of an
@@ -25,13 +26,12 @@ use mlprof_core::Stage;
 /// use mlprof_train::{Mode, ModelCheckpoint, Trainer};
 ///
 /// let saving = ModelCheckpoint::new().monitor("val_loss", Mode::Min).save_top_k(3).save_last(true);
-/// let paths = saving.paths();
-/// # fn with<M: mlprof_train::TrainModule>(saving: ModelCheckpoint) -> Trainer<M> {
-/// let trainer = Trainer::new().checkpoint_dir("saved").callback(saving);
+/// # fn with<M: mlprof_train::TrainModule>(saving: &ModelCheckpoint) -> Trainer<M> {
+/// let trainer = Trainer::new().checkpoint_dir("saved").callback(saving.clone());
 /// // trainer.fit(…)?;
 /// # trainer
 /// # }
-/// assert_eq!(paths.best(), None, "nothing was trained");
+/// assert_eq!(saving.best_model_path(), None, "nothing was trained");
 /// ```
 #[derive(Debug, Clone)]
 pub struct ModelCheckpoint {
@@ -45,12 +45,8 @@ pub struct ModelCheckpoint {
     save_on_train_epoch_end: Option<bool>,
     /// Step of the checkpoint that was saved last.
     saved_step: Option<usize>,
-    paths: CheckpointPaths,
+    kept: Arc<Mutex<Kept>>,
 }
-
-/// The files of a [`ModelCheckpoint`]. Copies share them.
-#[derive(Debug, Clone, Default)]
-pub struct CheckpointPaths(Arc<Mutex<Kept>>);
 
 /// Files that are kept, and their values of the monitored metric.
 #[derive(Debug, Clone, Default)]
@@ -58,28 +54,6 @@ struct Kept {
     /// The best one first, of equal ones the earlier; without a metric the latest one last.
     top: Vec<(PathBuf, f64)>,
     last: Option<PathBuf>,
-}
-
-impl CheckpointPaths {
-    /// Returns the best checkpoint: by the monitored metric, otherwise the latest.
-    pub fn best(&self) -> Option<PathBuf> {
-        self.lock().top.first().map(|(path, _)| path.clone())
-    }
-
-    /// Returns the checkpoints that are kept and their values of the monitored metric, the best one
-    /// first. The values are 0 without a metric.
-    pub fn top(&self) -> Vec<(PathBuf, f64)> {
-        self.lock().top.clone()
-    }
-
-    /// Returns the checkpoint of [`save_last`](ModelCheckpoint::save_last).
-    pub fn last(&self) -> Option<PathBuf> {
-        self.lock().last.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Default for ModelCheckpoint {
@@ -102,7 +76,7 @@ impl ModelCheckpoint {
             every_n_epochs: 1,
             save_on_train_epoch_end: None,
             saved_step: None,
-            paths: CheckpointPaths::default(),
+            kept: Arc::default(),
         }
     }
 
@@ -129,18 +103,11 @@ impl ModelCheckpoint {
         self
     }
 
-    /// Sets how many checkpoints are kept; 1 by default, and 0 for none but
-    /// [the last](Self::save_last).
+    /// Sets how many checkpoints are kept; 1 by default, 0 for none except
+    /// [the last](Self::save_last), and `None` for all.
     #[must_use]
-    pub fn save_top_k(mut self, checkpoints: usize) -> Self {
-        self.top_k = Some(checkpoints);
-        self
-    }
-
-    /// Keeps all checkpoints.
-    #[must_use]
-    pub fn save_all(mut self) -> Self {
-        self.top_k = None;
+    pub fn save_top_k(mut self, checkpoints: impl Into<Option<usize>>) -> Self {
+        self.top_k = checkpoints.into();
         self
     }
 
@@ -172,9 +139,24 @@ impl ModelCheckpoint {
         self
     }
 
-    /// Returns the files, which can be read while and after the trainer runs.
-    pub fn paths(&self) -> CheckpointPaths {
-        self.paths.clone()
+    /// Returns the best checkpoint: by the monitored metric, otherwise the latest.
+    pub fn best_model_path(&self) -> Option<PathBuf> {
+        self.lock().top.first().map(|(path, _)| path.clone())
+    }
+
+    /// Returns the checkpoints that are kept and their values of the monitored metric, the best one
+    /// first. The values are 0 without a metric.
+    pub fn best_k_models(&self) -> Vec<(PathBuf, f64)> {
+        self.lock().top.clone()
+    }
+
+    /// Returns the checkpoint of [`save_last`](Self::save_last).
+    pub fn last_model_path(&self) -> Option<PathBuf> {
+        self.lock().last.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn directory(&self, trainer: &TrainerState) -> Result<PathBuf> {
@@ -187,7 +169,7 @@ impl ModelCheckpoint {
     }
 
     fn saves_after_epochs(&self, trainer: &TrainerState) -> bool {
-        self.save_on_train_epoch_end.unwrap_or_else(|| trainer.validates_once_per_epoch())
+        self.save_on_train_epoch_end.unwrap_or(trainer.validates_once_per_epoch)
     }
 
     fn is_due_in(&self, epoch: usize) -> bool {
@@ -203,12 +185,12 @@ impl ModelCheckpoint {
         self.saved_step = Some(step);
         self.save_top(trainer, &directory)?;
         if self.saves_last {
-            let last = self.paths.last();
+            let last = self.last_model_path();
             match last.filter(|path| path.parent() == Some(&directory)) {
                 Some(path) => trainer.replace_checkpoint(&path),
                 None => {
                     let path = trainer.save_checkpoint(&directory, "last");
-                    self.paths.lock().last = Some(path);
+                    self.lock().last = Some(path);
                 }
             }
         }
@@ -227,7 +209,7 @@ impl ModelCheckpoint {
             }
             None => None,
         };
-        let mut kept = self.paths.lock();
+        let mut kept = self.lock();
         // Those that were saved elsewhere, before training was resumed, stay where they are.
         kept.top.retain(|(path, _)| path.parent() == Some(directory));
         let is_full = self.top_k.is_some_and(|most| kept.top.len() >= most);
@@ -297,7 +279,7 @@ impl<M: TrainModule> Callback<M> for ModelCheckpoint {
 
     fn state(&self) -> SavedState {
         let mut state = SavedState::new();
-        let kept = self.paths.lock();
+        let kept = self.lock();
         state.set_option("saved_step", self.saved_step);
         state.set_option("last", kept.last.as_ref().map(|path| path.display()));
         state.set("top", kept.top.len());
@@ -319,7 +301,7 @@ impl<M: TrainModule> Callback<M> for ModelCheckpoint {
         self.saved_step = saved_step;
         // Files that have been moved or removed since are not this callback's any more.
         let is_there = |path: &PathBuf| path.is_file();
-        let mut kept = self.paths.lock();
+        let mut kept = self.lock();
         kept.last = last.map(PathBuf::from).filter(is_there);
         kept.top = top.into_iter().filter(|(path, _)| is_there(path)).collect();
         Ok(())

@@ -17,7 +17,7 @@ use mlprof_events::clock::Stopwatch;
 ///
 /// A [`Trainer`](super::Trainer) has one unless told otherwise.
 #[derive(Debug)]
-pub struct ProgressBar {
+pub(super) struct ProgressBar {
     bar: Option<Bar>,
     began: Stopwatch,
     batches: usize,
@@ -25,16 +25,10 @@ pub struct ProgressBar {
     epoch: Option<String>,
 }
 
-impl Default for ProgressBar {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl ProgressBar {
     /// Returns a bar if standard error is a terminal, else lines. A terminal whose `TERM` is `dumb`
     /// gets lines, too.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { bar: Bar::of_terminal(), began: Stopwatch::start(), batches: 0, epoch: None }
     }
 

@@ -62,7 +62,7 @@ fn a_resumed_training_is_the_one_that_was_not_interrupted() {
 #[test]
 fn a_schedule_that_follows_a_metric_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
-    let saving = ModelCheckpoint::new().dirpath(folder.path()).save_all();
+    let saving = ModelCheckpoint::new().dirpath(folder.path()).save_top_k(None);
     let save_every = Some((4, folder.path().to_owned()));
     let mut whole = Saved { plateau: true, save_every, ..Saved::default() };
     fit(&mut trainer(6).callback(saving), &mut whole, None);

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use mlprof_core::report::SimpleReport;
 use mlprof_core::{Action, NeverStarted, Profiler, Report, SimpleProfiler, Stage};
 use mlprof_train::{
-    Callback, HookContext, LrInterval, Optimizers, Result, TrainModule, TrainOptimizer, Trainer,
-    TrainerState,
+    Callback, HookContext, LogOptions, LrInterval, Optimizers, Result, TrainModule, TrainOptimizer,
+    Trainer, TrainerState,
 };
 
 /// The weight and its gradient, shared by the module and its optimizer as tensors are.
@@ -148,7 +148,7 @@ impl TrainModule for Triple {
 
     fn validation_step(&mut self, input: &f64, trainer: &mut TrainerState) -> Result<()> {
         let loss = ((self.weight.get() - 3.0) * input).powi(2);
-        trainer.log_weighted("val_loss", loss, 2.0);
+        trainer.log_with("val_loss", loss, &LogOptions::new().weight(2.0));
         Ok(())
     }
 

@@ -1,34 +1,35 @@
-//! How much of the data is used, and how often.
+//! A part of the batches of a loader or of an epoch.
 
-/// How many batches of a loader are used: `limit_train_batches(100)` or `(0.25)`.
+/// A part of the batches of a loader or of an epoch: `limit_train_batches(100)`,
+/// `limit_train_batches(0.25)`, `val_check_interval(0.5)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Limit {
-    /// So many; 0 skips the stage.
+pub enum Portion {
+    /// A number of batches.
     Batches(usize),
-    /// This share of them, from 0 to 1; needs a loader that knows how many it has.
+    /// A share of the batches, from 0 to 1. The loader must know how many it has.
     Share(f64),
 }
 
-impl From<usize> for Limit {
+impl From<usize> for Portion {
     fn from(batches: usize) -> Self {
         Self::Batches(batches)
     }
 }
 
-impl From<f64> for Limit {
+impl From<f64> for Portion {
     fn from(share: f64) -> Self {
         Self::Share(share)
     }
 }
 
-impl Limit {
+impl Portion {
     pub(super) const ALL: Self = Self::Share(1.0);
 
-    /// Refuses a share that is none.
-    pub(super) fn check(self, setting: &str) -> Result<(), String> {
+    /// Refuses a limit that is not a share of a loader.
+    pub(super) fn check_limit(self, setting: &str) -> Result<(), String> {
         match self {
             Self::Share(share) if !(0.0..=1.0).contains(&share) => Err(format!(
-                "{setting}({share:?}) is no share: use 0.0 to 1.0, or a whole number of batches"
+                "{setting}({share:?}) is not a share: use 0.0 to 1.0, or a whole number of batches"
             )),
             _ => Ok(()),
         }
@@ -40,7 +41,7 @@ impl Limit {
     }
 
     /// How many batches of a loader that has `available`, if it knows.
-    pub(super) fn of(
+    pub(super) fn limit_of(
         self,
         available: Option<usize>,
         setting: &str,
@@ -64,32 +65,9 @@ impl Limit {
             )),
         }
     }
-}
 
-/// How often something happens within a training epoch: `val_check_interval(0.5)` or `(100)`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Interval {
-    /// After every so many batches.
-    Batches(usize),
-    /// After this share of an epoch; 1.0 is once, at its end.
-    Share(f64),
-}
-
-impl From<usize> for Interval {
-    fn from(batches: usize) -> Self {
-        Self::Batches(batches)
-    }
-}
-
-impl From<f64> for Interval {
-    fn from(share: f64) -> Self {
-        Self::Share(share)
-    }
-}
-
-impl Interval {
-    /// Refuses what is no interval.
-    pub(super) fn check(self, setting: &str) -> Result<(), String> {
+    /// Refuses a portion that is not an interval.
+    pub(super) fn check_interval(self, setting: &str) -> Result<(), String> {
         let is_valid = match self {
             Self::Batches(batches) => batches > 0,
             Self::Share(share) => share > 0.0 && share <= 1.0,
@@ -102,13 +80,17 @@ impl Interval {
             Self::Share(share) => format!("{share:?}"),
         };
         Err(format!(
-            "{setting}({given}) is no interval: use a share of an epoch above 0.0 up to 1.0, or a \
+            "{setting}({given}) is not an interval: use a share of an epoch above 0.0 up to 1.0, or a \
              number of batches from 1"
         ))
     }
 
     /// After how many batches of an epoch that has `total`, if that is known. `None`: at its end.
-    pub(super) fn of(self, total: Option<usize>, setting: &str) -> Result<Option<usize>, String> {
+    pub(super) fn interval_of(
+        self,
+        total: Option<usize>,
+        setting: &str,
+    ) -> Result<Option<usize>, String> {
         match (self, total) {
             (Self::Share(1.0), _) => Ok(None),
             (Self::Batches(batches), Some(total)) if batches > total => Err(format!(
@@ -131,25 +113,25 @@ mod tests {
 
     #[test]
     fn limits_are_counted_from_batches_or_a_share() {
-        assert_eq!(Limit::from(3).of(Some(10), "limit"), Ok(Some(3)));
-        assert_eq!(Limit::from(30).of(Some(10), "limit"), Ok(Some(10)));
-        assert_eq!(Limit::from(30).of(None, "limit"), Ok(Some(30)));
-        assert_eq!(Limit::from(0.25).of(Some(10), "limit"), Ok(Some(2)));
-        assert_eq!(Limit::ALL.of(None, "limit"), Ok(None));
-        assert!(Limit::from(0.5).of(None, "limit").is_err());
-        assert!(Limit::from(0.05).of(Some(10), "limit").is_err());
-        assert!(Limit::from(1.5).check("limit").is_err());
-        assert!(Limit::from(f64::NAN).check("limit").is_err());
+        assert_eq!(Portion::from(3).limit_of(Some(10), "limit"), Ok(Some(3)));
+        assert_eq!(Portion::from(30).limit_of(Some(10), "limit"), Ok(Some(10)));
+        assert_eq!(Portion::from(30).limit_of(None, "limit"), Ok(Some(30)));
+        assert_eq!(Portion::from(0.25).limit_of(Some(10), "limit"), Ok(Some(2)));
+        assert_eq!(Portion::ALL.limit_of(None, "limit"), Ok(None));
+        assert!(Portion::from(0.5).limit_of(None, "limit").is_err());
+        assert!(Portion::from(0.05).limit_of(Some(10), "limit").is_err());
+        assert!(Portion::from(1.5).check_limit("limit").is_err());
+        assert!(Portion::from(f64::NAN).check_limit("limit").is_err());
     }
 
     #[test]
     fn intervals_are_refused_when_they_would_never_come() {
-        assert_eq!(Interval::from(1.0).of(None, "interval"), Ok(None));
-        assert_eq!(Interval::from(0.5).of(Some(5), "interval"), Ok(Some(2)));
-        assert_eq!(Interval::from(4).of(None, "interval"), Ok(Some(4)));
-        assert!(Interval::from(6).of(Some(5), "interval").is_err());
-        assert!(Interval::from(0.5).of(None, "interval").is_err());
-        assert!(Interval::from(0).check("interval").is_err());
-        assert!(Interval::from(0.0).check("interval").is_err());
+        assert_eq!(Portion::from(1.0).interval_of(None, "interval"), Ok(None));
+        assert_eq!(Portion::from(0.5).interval_of(Some(5), "interval"), Ok(Some(2)));
+        assert_eq!(Portion::from(4).interval_of(None, "interval"), Ok(Some(4)));
+        assert!(Portion::from(6).interval_of(Some(5), "interval").is_err());
+        assert!(Portion::from(0.5).interval_of(None, "interval").is_err());
+        assert!(Portion::from(0).check_interval("interval").is_err());
+        assert!(Portion::from(0.0).check_interval("interval").is_err());
     }
 }
