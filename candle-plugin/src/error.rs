@@ -1,33 +1,33 @@
-//! What can go wrong between candle and the loop.
+//! Errors of this crate.
 
 use candle_core::Shape;
 
-/// Why something of this crate failed.
+/// An error of this crate.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// candle refused.
+    /// An error of candle.
     #[error(transparent)]
     Candle(#[from] candle_core::Error),
-    /// There is nothing to train.
+    /// The optimizer has no variables.
     #[error(
         "the optimizer was given no variables: build the model before its optimizer, and take the \
          variables from the VarMap that the model was built with"
     )]
     NoVariables,
-    /// Backward needs one number to start from.
+    /// The loss is not a single number.
     #[error("the loss has the shape {shape:?} instead of one element: take its mean or its sum")]
     NotOneElement {
-        /// The shape of what the training step returned.
+        /// Shape of the loss.
         shape: Shape,
     },
-    /// The loss has nothing to do with the optimizer's variables.
+    /// The loss does not depend on the optimizer's variables.
     #[error(
         "backward reached none of the optimizer's {variables} variables: was the model built with \
          another VarMap, or is the loss computed from a detached tensor?"
     )]
     NotReached {
-        /// How many variables the optimizer has.
+        /// Number of variables of the optimizer.
         variables: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! What memory is for, where the host's allocator tells of it.
+//! Memory categories of tensors on the host, for profilers of the allocator.
 
 use candle_core::{CpuStorage, Storage, Tensor};
 use mlprof_core::Interest;
@@ -7,8 +7,8 @@ use mlprof_core::hook::{self, MemoryCategory, MemoryDevice, MemoryLabel};
 
 use crate::named_vars::NamedVars;
 
-/// What an optimizer trains and keeps. candle's optimizers show nothing of their state, so it is known
-/// by being allocated when the optimizer is made.
+/// Memory of an optimizer's variables and of its state. candle's optimizers do not expose their state:
+/// it is the memory that is allocated while the optimizer is made.
 #[derive(Debug, Default)]
 pub(crate) struct OptimizerMemory {
     vars: NamedVars,
@@ -33,19 +33,21 @@ impl OptimizerMemory {
         &self.vars
     }
 
-    /// Tells a profiler that records memory. *Cost* where there is none: one relaxed load.
+    /// Labels the memory if a profiler records it. *Cost* otherwise: one relaxed load.
     pub(crate) fn label(&self) {
         if !hook::interest().contains(Interest::MEMORY) {
             return;
         }
         for var in self.vars.vars() {
             if let Some(block) = on_the_host(var.as_tensor()) {
-                tell(block, MemoryCategory::Parameter);
+                report_label(block, MemoryCategory::Parameter);
             }
         }
         match &self.state {
             Some(blocks) => {
-                blocks.iter().for_each(|block| tell(*block, MemoryCategory::OptimizerState));
+                blocks
+                    .iter()
+                    .for_each(|block| report_label(*block, MemoryCategory::OptimizerState));
             }
             None if is_installed() => hook::note(
                 "memory has no state of an optimizer that was made before it was profiled, for candle's \
@@ -57,7 +59,7 @@ impl OptimizerMemory {
     }
 }
 
-fn tell(block: KeptBlock, category: MemoryCategory) {
+fn report_label(block: KeptBlock, category: MemoryCategory) {
     let KeptBlock { address, bytes } = block;
     hook::label_memory(&MemoryLabel { address, bytes, device: MemoryDevice::Cpu, category });
 }

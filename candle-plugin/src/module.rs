@@ -4,8 +4,10 @@ use candle_core::{Module, ModuleT, Result, Tensor};
 use candle_nn::RNN;
 use candle_nn::var_builder::{Backend, VarBuilderArgs};
 use mlprof_core::names::short_type_name;
+use mlprof_core::{Action, hook};
 
-use crate::{evaluation, framework, numerics};
+use crate::numerics::{self, Candle};
+use crate::{evaluation, framework};
 
 mlprof_core::layer_wrappers! {
     /// `.profile_layer(path)` for every [`Module`]: layers, closures, a `Sequential` and what is
@@ -82,7 +84,8 @@ mlprof_core::layer_wrappers! {
     ///
     /// *What it measures*: on a CPU the work; on CUDA and Metal the time to queue it. *Cost*: the name
     /// is made once, here; without an active profiler each forward costs one relaxed load more.
-    ProfiledLayer, announced by framework::declare(), named by short_type_name;
+    ProfiledLayer, announced by framework::declare(), named by short_type_name,
+        from Tensor => Result<Tensor>, observed by observe_output;
 }
 
 impl<B: Backend> ModulePath for VarBuilderArgs<'_, B> {
@@ -146,38 +149,19 @@ impl<B: Backend> ProfileBuilderExt for VarBuilderArgs<'_, B> {
     }
 }
 
-impl<M> ProfiledLayer<M> {
-    /// As [`measure`](Self::measure), of a forward that makes one tensor of another: whose numbers
-    /// [`NumericsProfiler`](mlprof_core::NumericsProfiler) looks at then.
-    ///
-    /// # Errors
-    ///
-    /// What `forward` returns.
-    #[inline]
-    pub fn measure_output(
-        &self,
-        input: &Tensor,
-        forward: impl FnOnce(&M) -> Result<Tensor>,
-    ) -> Result<Tensor> {
-        let output = self.measure(forward);
-        numerics::tell_output(self.action, input, &output);
-        evaluation::count(&output);
-        output
-    }
-}
-
-impl<M: Module> Module for ProfiledLayer<M> {
-    #[inline]
-    fn forward(&self, input: &Tensor) -> Result<Tensor> {
-        self.measure_output(input, |layer| layer.forward(input))
+#[inline]
+fn observe_output(layer: Action, input: &Tensor, output: &Result<Tensor>) {
+    if let Ok(output) = output {
+        hook::observe_output::<Candle>(layer, input, output);
+        evaluation::count(output);
     }
 }
 
 impl<M: RNN> ProfiledLayer<M> {
     /// The states as one tensor are a recurrent layer's output.
     #[inline]
-    fn tell_states(&self, input: &Tensor, states: &[M::State]) {
-        numerics::tell_made_output(self.action, input, || self.layer.states_to_tensor(states));
+    fn observe_states(&self, input: &Tensor, states: &[M::State]) {
+        numerics::observe_lazy_output(self.action, input, || self.layer.states_to_tensor(states));
     }
 }
 
@@ -191,21 +175,21 @@ impl<M: RNN> RNN for ProfiledLayer<M> {
     #[inline]
     fn step(&self, input: &Tensor, state: &M::State) -> Result<M::State> {
         let state = self.measure(|layer| layer.step(input, state))?;
-        self.tell_states(input, std::slice::from_ref(&state));
+        self.observe_states(input, std::slice::from_ref(&state));
         Ok(state)
     }
 
     #[inline]
     fn seq(&self, input: &Tensor) -> Result<Vec<M::State>> {
         let states = self.measure(|layer| layer.seq(input))?;
-        self.tell_states(input, &states);
+        self.observe_states(input, &states);
         Ok(states)
     }
 
     #[inline]
     fn seq_init(&self, input: &Tensor, init_state: &M::State) -> Result<Vec<M::State>> {
         let states = self.measure(|layer| layer.seq_init(input, init_state))?;
-        self.tell_states(input, &states);
+        self.observe_states(input, &states);
         Ok(states)
     }
 
@@ -214,19 +198,11 @@ impl<M: RNN> RNN for ProfiledLayer<M> {
     }
 }
 
-impl<M: ModuleT> ModuleT for ProfiledLayerT<M> {
-    #[inline]
-    fn forward_t(&self, input: &Tensor, train: bool) -> Result<Tensor> {
-        self.0.measure_output(input, |layer| layer.forward_t(input, train))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use candle_core::{DType, Device};
     use candle_nn::VarBuilder;
-    use mlprof_core::Action;
 
     #[test]
     fn names_hold_the_type_and_the_path() {

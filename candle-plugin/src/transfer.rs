@@ -2,30 +2,25 @@
 
 use candle_core::{Device, Result, Tensor};
 
-/// Moves everything in a batch to a device: what a module's
-/// [`transfer_batch_to_device`](mlprof_train::TrainModule::transfer_batch_to_device) calls.
-///
-/// For tensors and for tuples, vectors and options of such; implement it for a batch of
-/// your own by its parts. What is there already is not copied.
-///
-/// ```
-/// use candle_core::{DType, Device, Tensor};
-/// use mlprof_candle::MoveTo;
-///
-/// let batch = (Tensor::zeros((2, 3), DType::F32, &Device::Cpu)?, Tensor::new(&[0u32, 1], &Device::Cpu)?);
-/// let (images, classes) = batch.move_to(&Device::Cpu)?;
-/// # assert_eq!((images.dims(), classes.dims()), (&[2, 3][..], &[2][..]));
-/// # Ok::<(), candle_core::Error>(())
-/// ```
-///
-/// *What it costs*: the copy. From the host to CUDA or Metal candle waits for it.
-pub trait MoveTo: Sized {
-    /// The same on `device`.
+mlprof_train::move_to! {
+    /// Moves everything in a batch to a device: what a module's
+    /// [`transfer_batch_to_device`](mlprof_train::TrainModule::transfer_batch_to_device) calls.
     ///
-    /// # Errors
+    /// For tensors and for tuples, vectors and options of such; implement it for a batch of
+    /// your own by its parts. What is there already is not copied.
     ///
-    /// What candle says, such as a device that is out of memory.
-    fn move_to(self, device: &Device) -> Result<Self>;
+    /// ```
+    /// use candle_core::{DType, Device, Tensor};
+    /// use mlprof_candle::MoveTo;
+    ///
+    /// let batch = (Tensor::zeros((2, 3), DType::F32, &Device::Cpu)?, Tensor::new(&[0u32, 1], &Device::Cpu)?);
+    /// let (images, classes) = batch.move_to(&Device::Cpu)?;
+    /// # assert_eq!((images.dims(), classes.dims()), (&[2, 3][..], &[2][..]));
+    /// # Ok::<(), candle_core::Error>(())
+    /// ```
+    ///
+    /// *What it costs*: the copy. From the host to CUDA or Metal candle waits for it.
+    MoveTo: &Device, candle_core::Error;
 }
 
 impl MoveTo for Tensor {
@@ -33,32 +28,6 @@ impl MoveTo for Tensor {
         self.to_device(device)
     }
 }
-
-impl<T: MoveTo> MoveTo for Vec<T> {
-    fn move_to(self, device: &Device) -> Result<Self> {
-        self.into_iter().map(|part| part.move_to(device)).collect()
-    }
-}
-
-impl<T: MoveTo> MoveTo for Option<T> {
-    fn move_to(self, device: &Device) -> Result<Self> {
-        self.map(|part| part.move_to(device)).transpose()
-    }
-}
-
-macro_rules! tuples {
-    ($(($($part:ident)+))+) => {$(
-        impl<$($part: MoveTo),+> MoveTo for ($($part,)+) {
-            #[expect(non_snake_case, reason = "the parts are named as their types")]
-            fn move_to(self, device: &Device) -> Result<Self> {
-                let ($($part,)+) = self;
-                Ok(($($part.move_to(device)?,)+))
-            }
-        }
-    )+};
-}
-
-tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
 
 #[cfg(test)]
 mod tests {

@@ -117,6 +117,7 @@ mod listener;
 mod loader;
 mod metrics;
 mod module;
+mod move_to;
 mod optimizer;
 mod options;
 mod outcome;

@@ -3,9 +3,10 @@
 /// Makes `ModulePath`, the traits with `.profile_layer(path)`, and the layers that they return,
 /// `ProfiledLayer` and `ProfiledLayerT`. For plugins, not for programs.
 ///
-/// A macro, because a plugin may give its framework's traits only to types of its own: it says which
-/// traits these are, what to call when a layer is wrapped, and how a type is named, and then writes the
-/// forwards, which differ from framework to framework, by `ProfiledLayer::measure`.
+/// A macro, because a plugin may give its framework's traits only to types of its own: it names the
+/// traits, the types of their forwards, the calls for a wrapped layer and for its output, and the function
+/// that names a type. The forwards of recurrent layers differ: a plugin writes them by
+/// `ProfiledLayer::measure`.
 ///
 /// The documentation comes from the plugin, for its examples are in the framework's words.
 #[doc(hidden)]
@@ -15,7 +16,8 @@ macro_rules! layer_wrappers {
         $(#[$module_doc:meta])* ProfileLayerExt for $Module:ident;
         $(#[$module_t_doc:meta])* ProfileLayerTExt for $ModuleT:ident;
         $(#[$rnn_doc:meta])* ProfileRnnExt for $Rnn:ident;
-        $(#[$profiled_doc:meta])* ProfiledLayer, announced by $announce:expr, named by $type_name:ident;
+        $(#[$profiled_doc:meta])* ProfiledLayer, announced by $announce:expr, named by $type_name:ident,
+            from $Tensor:ty => $Output:ty, observed by $observe:expr;
     ) => {
         /// Where a layer is in its model: a text such as `"encoder.head"`, or what the framework made
         /// the layer's variables with.
@@ -115,9 +117,40 @@ macro_rules! layer_wrappers {
                 forward(&self.layer)
             }
 
+            /// As [`measure`](Self::measure), of a forward that makes one tensor of another: a
+            /// [`NumericsProfiler`]($crate::NumericsProfiler) reads the numbers of both.
+            ///
+            /// # Errors
+            ///
+            /// Those of `forward`, if it returns any.
+            #[inline]
+            pub fn measure_output(
+                &self,
+                input: &$Tensor,
+                forward: impl FnOnce(&M) -> $Output,
+            ) -> $Output {
+                let output = self.measure(forward);
+                $observe(self.action, input, &output);
+                output
+            }
+
             /// The layer inside.
             pub fn into_inner(self) -> M {
                 self.layer
+            }
+        }
+
+        impl<M: $Module> $Module for ProfiledLayer<M> {
+            #[inline]
+            fn forward(&self, input: &$Tensor) -> $Output {
+                self.measure_output(input, |layer| layer.forward(input))
+            }
+        }
+
+        impl<M: $ModuleT> $ModuleT for ProfiledLayerT<M> {
+            #[inline]
+            fn forward_t(&self, input: &$Tensor, train: bool) -> $Output {
+                self.0.measure_output(input, |layer| layer.forward_t(input, train))
             }
         }
 

@@ -1,4 +1,4 @@
-//! Tensors whose numbers a profiler may look at: what layers return, losses, gradients and parameters.
+//! Tensors whose numbers a profiler reads: outputs of layers, losses, gradients and parameters.
 
 mod reduction;
 
@@ -6,16 +6,31 @@ use std::cell::OnceCell;
 
 use candle_core::backprop::GradStore;
 use candle_core::{CpuStorage, Device, Layout, Result, Storage, Tensor};
+use mlprof_core::Action;
 use mlprof_core::hook::{
-    self, Change, LEAST_NORMAL_F16, NumberReader, ObservedTensor, ParametersTold, ReducedNumbers,
-    Reduction, TensorNumbers, TensorRole, strided_offsets,
+    self, Change, LEAST_NORMAL_F16, NumberReader, ObservedStep, ObservedTensor, ReducedNumbers,
+    Reduction, TensorFramework, TensorNumbers, TensorRole, strided_offsets,
 };
-use mlprof_core::{Action, Interest};
 
 use crate::named_vars::NamedVars;
 
+/// candle, as a framework whose tensors profilers of numbers read.
+pub(crate) struct Candle;
+
+impl TensorFramework for Candle {
+    type Tensor = Tensor;
+    type Numbers<'tensor> = Numbers<'tensor>;
+
+    fn numbers<'tensor>(
+        tensor: &'tensor Tensor,
+        change: Change<'tensor, Tensor>,
+    ) -> Numbers<'tensor> {
+        Numbers { tensor, change }
+    }
+}
+
 /// A tensor of candle.
-struct Numbers<'tensor> {
+pub(crate) struct Numbers<'tensor> {
     tensor: &'tensor Tensor,
     change: Change<'tensor, Tensor>,
 }
@@ -25,7 +40,7 @@ impl<'tensor> Numbers<'tensor> {
         Self { tensor, change: Change::None }
     }
 
-    /// As its device is to reduce it. A difference of 16-bit numbers has 32 bits.
+    /// Returns the flat tensor that its device reduces. A difference of 16-bit numbers has 32 bits.
     fn flat(&self) -> Result<Tensor> {
         let flat = self.tensor.detach().flatten_all()?;
         self.change
@@ -76,19 +91,19 @@ impl TensorNumbers for Numbers<'_> {
     }
 }
 
-/// A tensor that is made once a profiler looks at it, which is its own work and none of the program's: no op of it is counted.
-struct Made<F> {
+/// A tensor that is made when a profiler reads it. The profiler does not count the ops of that.
+struct LazyTensor<F> {
     make: F,
-    made: OnceCell<Option<Tensor>>,
+    tensor: OnceCell<Option<Tensor>>,
 }
 
-impl<F: Fn() -> Result<Tensor>> Made<F> {
+impl<F: Fn() -> Result<Tensor>> LazyTensor<F> {
     fn tensor(&self) -> Option<Numbers<'_>> {
-        self.made.get_or_init(|| (self.make)().ok()).as_ref().map(Numbers::of)
+        self.tensor.get_or_init(|| (self.make)().ok()).as_ref().map(Numbers::of)
     }
 }
 
-impl<F: Fn() -> Result<Tensor>> TensorNumbers for Made<F> {
+impl<F: Fn() -> Result<Tensor>> TensorNumbers for LazyTensor<F> {
     fn element_type(&self) -> &'static str {
         self.tensor().map_or("none", |tensor| tensor.element_type())
     }
@@ -133,24 +148,10 @@ fn each<T: Copy>(
     }
 }
 
-fn is_wanted() -> bool {
-    hook::interest().contains(Interest::NUMERICS)
-}
-
-/// What a layer has returned. *Cost* if nobody wants to know: one relaxed load.
-#[inline]
-pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Result<Tensor>) {
-    if is_wanted()
-        && let Ok(output) = output
-    {
-        let input: &dyn TensorNumbers = &Numbers::of(input);
-        tell(TensorRole::Output, layer.name(), output, Some(input));
-    }
-}
-
-/// Tells the profiler of numbers which tensors a step learns from, each by a name of its own, such as `images`: at the beginning of a
-/// training step, before the first module. Its record then has their hashes, by which `mlprof compare-numerics` knows whether two runs
-/// saw the same batches. Without it what the first module is given stands for the batch, and of labels nothing is known.
+/// Reports a tensor that a training step learns from, under a name such as `images`. Call it at the
+/// beginning of a training step, before the first module. The record of the profiler of numbers then
+/// has the tensor's hash, by which `mlprof compare-numerics` finds out whether two runs had the same
+/// batches. Without it the input of the first module stands for the batch, and labels are unknown.
 ///
 /// ```
 /// # use candle_core::{Device, Tensor};
@@ -160,52 +161,32 @@ pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Result<Tensor>
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 ///
-/// *Cost* if nobody wants to know: one relaxed load; else as for any other tensor, and a hash in recorded steps.
+/// *Cost* if no profiler wants it: one relaxed load; otherwise that of any other tensor, and a hash in
+/// recorded steps.
 #[inline]
 pub fn record_batch(name: &str, tensor: &Tensor) {
-    if is_wanted() {
-        tell(TensorRole::Batch, name, tensor, None);
-    }
+    hook::observe_batch::<Candle>(name, tensor);
 }
 
-/// What a layer has returned that is no tensor; `make` makes one of it, if somebody looks at it. *Cost* if nobody wants to know: one
-/// relaxed load.
+/// Reports the output of a layer that is not a tensor; `make` makes a tensor of it if a profiler reads
+/// it. *Cost* if no profiler wants it: one relaxed load.
 #[inline]
-pub(crate) fn tell_made_output(layer: Action, input: &Tensor, make: impl Fn() -> Result<Tensor>) {
-    if is_wanted() {
-        let tensor = &Made { make, made: OnceCell::new() };
+pub(crate) fn observe_lazy_output(
+    layer: Action,
+    input: &Tensor,
+    make: impl Fn() -> Result<Tensor>,
+) {
+    if hook::wants_numerics() {
+        let tensor = &LazyTensor { make, tensor: OnceCell::new() };
         let (role, name, input) =
             (TensorRole::Output, layer.name(), Some(&Numbers::of(input) as &_));
         hook::tensor(&ObservedTensor { role, name, tensor, input });
     }
 }
 
-/// The loss that `backward` begins with.
-#[inline]
-pub(crate) fn tell_loss(loss: &Tensor) {
-    if is_wanted() {
-        tell(TensorRole::Loss, "loss", loss, None);
-    }
-}
-
-fn tell(role: TensorRole, name: &str, tensor: &Tensor, input: Option<&dyn TensorNumbers>) {
-    hook::tensor(&ObservedTensor { role, name, tensor: &Numbers::of(tensor), input });
-}
-
-/// Of a parameter around a step, or its gradient.
-fn tell_changing(role: TensorRole, name: &str, tensor: &Tensor, change: Change<'_, Tensor>) {
-    hook::tensor(&ObservedTensor { role, name, tensor: &Numbers { tensor, change }, input: None });
-}
-
-/// Tells of gradients and parameters before a step of an optimizer; `None` if nobody wants their numbers.
-pub(crate) fn begin_step(
-    vars: &NamedVars,
-    gradients: &GradStore,
-) -> Option<ParametersTold<Tensor>> {
-    is_wanted().then(|| {
-        let gradient = |var: &Tensor| gradients.get(var).cloned();
-        ParametersTold::begin(named(vars), gradient, tell_changing)
-    })
+/// Reports gradients and parameters before a step of an optimizer; `None` if no profiler wants them.
+pub(crate) fn begin_step(vars: &NamedVars, gradients: &GradStore) -> Option<ObservedStep<Candle>> {
+    ObservedStep::begin(|| named(vars), |var| gradients.get(var).cloned())
 }
 
 /// The variables, by the names that their map has for them.

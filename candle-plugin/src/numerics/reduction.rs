@@ -1,4 +1,5 @@
-//! What a device makes of a tensor that the host cannot read: begun where the tensor is told of, read when the step has ended.
+//! Reductions of tensors on their device: launched when a tensor is observed, read when the step has
+//! ended.
 
 use candle_core::{DType, Device, DeviceLocation, Result, Tensor};
 use mlprof_core::hook::{
@@ -8,7 +9,8 @@ use mlprof_core::report::numerics::sample_every;
 
 static REDUCTIONS: DeviceReductions<DeviceNumbers> = DeviceReductions::new();
 
-/// Has the device of the flat tensor that `flat` returns reduce it; `None` if it refuses. What is launched is no op of the program's.
+/// Launches the reduction of the flat tensor that `flat` returns; `None` if the device refuses it. The
+/// launched ops are not counted as the program's.
 pub(super) fn begin(
     reduction: Reduction,
     flat: impl FnOnce() -> Result<Tensor>,
@@ -22,12 +24,12 @@ pub(super) fn begin(
 
 /// A few numbers on the device, as [`DeviceReduction`] says.
 struct DeviceNumbers {
-    /// None where only what is not finite is counted.
+    /// `None` if only numbers that are not finite are counted.
     floats: Option<Tensor>,
     counts: Tensor,
 }
 
-/// How many numbers come before the sample.
+/// Number of floats before the sample.
 const FLOATS: usize = 9;
 
 impl DeviceNumbers {
@@ -127,7 +129,7 @@ fn at_least(tensor: &Tensor, least: f64) -> Result<Tensor> {
     tensor.broadcast_maximum(&tensor.ones_like()?.affine(0.0, least)?)
 }
 
-/// In how many places a mask is set.
+/// Returns in how many places a mask is set.
 fn number(mask: &Tensor) -> Result<Tensor> {
     mask.to_dtype(DType::U32)?.sum_all()
 }

@@ -1,4 +1,5 @@
-//! What a device makes of a tensor that the host cannot read: begun where the tensor is told of, read when the step has ended.
+//! Reductions of tensors on their device: launched when a tensor is observed, read when the step has
+//! ended.
 
 use mlprof_core::hook::{
     self, DeviceReduction, DeviceReductions, LEAST_NORMAL_F16, ReducedNumbers, Reduction,
@@ -8,7 +9,8 @@ use tch::{Device, Kind, TchError, Tensor};
 
 static REDUCTIONS: DeviceReductions<DeviceNumbers> = DeviceReductions::new();
 
-/// Has the device of the flat tensor that `flat` returns reduce it; `None` if it refuses. What is launched is no op of the program's.
+/// Launches the reduction of the flat tensor that `flat` returns; `None` if the device refuses it. The
+/// launched ops are not counted as the program's.
 pub(super) fn begin(
     reduction: Reduction,
     flat: impl FnOnce() -> Result<Tensor, TchError>,
@@ -22,12 +24,12 @@ pub(super) fn begin(
 
 /// A few numbers on the device, as [`DeviceReduction`] says.
 struct DeviceNumbers {
-    /// None where only what is not finite is counted.
+    /// `None` if only numbers that are not finite are counted.
     floats: Option<Tensor>,
     counts: Tensor,
 }
 
-/// How many numbers come before the sample, and how many are counted.
+/// Number of floats before the sample, and how many are counted.
 const FLOATS: i64 = 9;
 const COUNTS: i64 = 4;
 
@@ -101,7 +103,7 @@ pub(super) fn wide(tensor: &Tensor) -> Result<Tensor, TchError> {
     tensor.f_to_kind(computed_with(tensor))
 }
 
-/// In how many places a mask is set.
+/// Returns in how many places a mask is set.
 fn number(mask: &Tensor) -> Result<Tensor, TchError> {
     mask.f_sum(Kind::Int64)
 }

@@ -1,4 +1,4 @@
-//! What libtorch says of itself, for reports.
+//! The framework in reports: libtorch, its features and devices.
 
 use mlprof_core::hook::{Framework, declare_device, declare_framework};
 use tch::{Device, utils};
@@ -7,12 +7,12 @@ use super::ffi;
 
 const NAME: &str = "tch";
 
-/// Has reports say that the program trains with tch. It may be said many times.
+/// Declares for reports that the program trains with tch. May be called many times.
 pub(super) fn declare() {
     declare_framework(read);
 }
 
-/// Has reports say that tch trains on this device.
+/// Declares for reports that tch trains on this device.
 pub(crate) fn trains_on(device: Device) {
     declare_device(NAME, &device_name(device));
     #[cfg(feature = "cuda")]
@@ -21,7 +21,7 @@ pub(crate) fn trains_on(device: Device) {
     }
 }
 
-/// As PyTorch calls it.
+/// Returns the device's name in PyTorch.
 fn device_name(device: Device) -> String {
     match device {
         Device::Cpu => "cpu".to_owned(),
@@ -31,7 +31,7 @@ fn device_name(device: Device) -> String {
     }
 }
 
-/// tch's own version is known to nobody at run time: it goes with libtorch's.
+/// Returns the framework. tch's own version is not available at run time; it follows libtorch's.
 fn read() -> Framework {
     let known = [
         (utils::has_mkl(), "mkl"),

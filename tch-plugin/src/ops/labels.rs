@@ -1,4 +1,4 @@
-//! What memory is for.
+//! Memory categories of tensors.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -11,50 +11,50 @@ use super::ffi;
 use super::step_memory::{self, Step, Storage};
 
 /// The variables of stores that are trained.
-static KNOWN: Mutex<Vec<Weak<Mutex<Variables>>>> = Mutex::new(Vec::new());
+static STORES: Mutex<Vec<Weak<Mutex<Variables>>>> = Mutex::new(Vec::new());
 
-fn known() -> MutexGuard<'static, Vec<Weak<Mutex<Variables>>>> {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+fn stores() -> MutexGuard<'static, Vec<Weak<Mutex<Variables>>>> {
+    STORES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn is_wanted() -> bool {
+fn wants_memory() -> bool {
     hook::interest().contains(Interest::MEMORY)
 }
 
-/// From here on the variables of this store are known for what they are.
+/// Registers the variables of a store, so that every recording labels them.
 pub(crate) fn follow(variables: &Arc<Mutex<Variables>>) {
-    let mut known = known();
-    known.retain(|other| other.strong_count() > 0);
-    if !known.iter().any(|other| other.as_ptr() == Arc::as_ptr(variables)) {
-        known.push(Arc::downgrade(variables));
+    let mut stores = stores();
+    stores.retain(|other| other.strong_count() > 0);
+    if !stores.iter().any(|other| other.as_ptr() == Arc::as_ptr(variables)) {
+        stores.push(Arc::downgrade(variables));
     }
-    drop(known);
-    if is_wanted() {
+    drop(stores);
+    if wants_memory() {
         label_all(variables);
     }
 }
 
-/// Labels all variables and gradients that there are: a recording begins.
-pub(super) fn label_known() {
-    let known: Vec<_> = known().iter().filter_map(Weak::upgrade).collect();
-    for variables in known {
+/// Labels all variables and gradients at the beginning of a recording.
+pub(super) fn label_registered() {
+    let stores: Vec<_> = stores().iter().filter_map(Weak::upgrade).collect();
+    for variables in stores {
         label_all(&variables);
     }
 }
 
-/// Of a variable itself (not its gradient), and of its gradient.
+/// Categories of a variable (`false`) and of its gradient (`true`).
 const LABELS_OF_VARIABLES: [(bool, MemoryCategory); 2] =
     [(false, MemoryCategory::Parameter), (true, MemoryCategory::Gradient)];
 
 fn label_all(variables: &Mutex<Variables>) {
-    // Somebody may hold them who is waiting for this recording to begin.
+    // A thread that waits for this recording to begin may hold the lock.
     let Ok(variables) = variables.try_lock() else { return };
     label_each(variables.named_variables.values());
 }
 
-/// Labels variables and their gradients, which are made anew in each step.
+/// Labels variables and their gradients, which torch allocates anew in each step.
 pub(crate) fn label_variables<'variables>(tensors: impl IntoIterator<Item = &'variables Tensor>) {
-    if is_wanted() {
+    if wants_memory() {
         label_each(tensors);
     }
 }
@@ -69,41 +69,41 @@ fn label_each<'variables>(tensors: impl IntoIterator<Item = &'variables Tensor>)
 
 /// Labels a part of a batch.
 pub(crate) fn label_input(tensor: &Tensor) {
-    if is_wanted() {
+    if wants_memory() {
         label(tensor, false, MemoryCategory::Input);
     }
 }
 
 fn label(tensor: &Tensor, of_gradient: bool, category: MemoryCategory) {
     if let Some(storage) = ffi::storage(tensor, of_gradient) {
-        tell(storage, category);
+        report_label(storage, category);
     }
 }
 
-fn tell(storage: Storage, category: MemoryCategory) {
+fn report_label(storage: Storage, category: MemoryCategory) {
     let Storage { address, bytes, device } = storage;
     hook::label_memory(&MemoryLabel { address, bytes, device, category });
 }
 
-/// While an optimizer steps. What is allocated meanwhile and lives on, the optimizer keeps; and what
-/// its ops read that is neither a variable, nor a gradient, nor gone by the end, it has kept from
-/// earlier steps, be they recorded or not.
-pub(crate) struct StepFollowed {
-    is_followed: bool,
+/// Guard around a step of an optimizer, which finds the memory of the optimizer's state: allocations of
+/// the step that outlive it, and memory that its ops read and that is neither a variable nor a gradient.
+/// The latter was allocated in earlier steps, recorded or not.
+pub(crate) struct TrackedStep {
+    is_tracked: bool,
 }
 
-impl StepFollowed {
-    /// The step along these variables begins on the calling thread; they are labelled, too.
+impl TrackedStep {
+    /// Begins a step along these variables on the calling thread, and labels them.
     pub(crate) fn begin<'variables>(
         variables: impl IntoIterator<Item = &'variables Tensor>,
     ) -> Self {
-        let is_followed = is_wanted();
-        if is_followed {
+        let is_tracked = wants_memory();
+        if is_tracked {
             let mut step = Step::default();
             for variable in variables {
                 for (of_gradient, category) in LABELS_OF_VARIABLES {
                     if let Some(storage) = ffi::storage(variable, of_gradient) {
-                        tell(storage, category);
+                        report_label(storage, category);
                         step.trained.insert(storage.place());
                     }
                 }
@@ -111,27 +111,27 @@ impl StepFollowed {
             step_memory::begin(step);
             ffi::follow_reads(true);
         }
-        Self { is_followed }
+        Self { is_tracked }
     }
 }
 
-impl Drop for StepFollowed {
+impl Drop for TrackedStep {
     fn drop(&mut self) {
-        if !self.is_followed {
+        if !self.is_tracked {
             return;
         }
         ffi::follow_reads(false);
         let Step { trained, allocated, read } = step_memory::end();
-        let known = |(place, bytes): ((u64, MemoryDevice), u64)| {
+        let untrained = |(place, bytes): ((u64, MemoryDevice), u64)| {
             (!trained.contains(&place)).then_some(Storage {
                 address: place.0,
                 bytes,
                 device: place.1,
             })
         };
-        let from_before = read.into_iter().filter_map(known);
+        let from_before = read.into_iter().filter_map(untrained);
         from_before.chain(allocated).for_each(|storage| {
-            tell(storage, MemoryCategory::OptimizerState);
+            report_label(storage, MemoryCategory::OptimizerState);
         });
     }
 }

@@ -92,7 +92,7 @@ use mlprof_core::Interest;
 use mlprof_core::hook::{self, Instrumentation};
 
 pub(crate) use framework::trains_on;
-pub(crate) use labels::{StepFollowed, follow, label_input, label_variables};
+pub(crate) use labels::{TrackedStep, follow, label_input, label_variables};
 
 /// Has libtorch's ops recorded whenever a profiler wants them. On Linux and macOS this has happened
 /// before `main`; calling it again does nothing.
@@ -177,7 +177,7 @@ impl Instrumentation for TchOps {
             hook::note(NOT_RECORDED);
         }
         if wanted.memory && !had_memory {
-            labels::label_known();
+            labels::label_registered();
         }
     }
 

@@ -80,8 +80,8 @@ impl TensorNumbers for ForeignTensor {
 }
 
 impl OpOutput {
-    /// Tells the active profiler, under this name.
-    pub(super) fn tell(&self, name: &str, direction: Direction) {
+    /// Reports the output to the active profiler, under this name.
+    pub(super) fn report(&self, name: &str, direction: Direction) {
         // SAFETY: by the invariant.
         let (output, inputs, numbers) = unsafe {
             let inputs = slice(self.inputs, self.input_count);
