@@ -10,8 +10,8 @@ const NAME: &str = "candle";
 /// candle versions that this crate supports.
 const VERSION: &str = "0.11";
 
-/// Declares for reports that the program trains with candle, which has no op hooks. May be called many
-/// times.
+/// Declares for reports that the program trains with candle, which has no op hooks. May be called
+/// many times.
 pub(crate) fn declare() {
     declare_framework(read);
     declare_evaluated_outputs(NAME, &evaluation::OUTPUTS);

@@ -7,8 +7,8 @@ use mlprof_core::hook::{self, MemoryCategory, MemoryDevice, MemoryLabel};
 
 use crate::named_vars::NamedVars;
 
-/// Memory of an optimizer's variables and of its state. candle's optimizers do not expose their state:
-/// it is the memory that is allocated while the optimizer is made.
+/// Memory of an optimizer's variables and of its state. candle's optimizers do not expose their
+/// state: it is the memory that is allocated while the optimizer is made.
 #[derive(Debug, Default)]
 pub(crate) struct OptimizerMemory {
     vars: NamedVars,

@@ -26,7 +26,7 @@ optimizer_hooks!(declare_actions OptimizerActions);
 module_hooks!(declare_actions ModuleActions);
 callback_hooks!(declare_actions SanityCheckActions);
 
-/// Everything that is measured of one callback.
+/// Actions of one callback.
 #[derive(Clone, Copy)]
 pub(super) struct CallbackActions {
     pub(super) shared: SharedActions,
@@ -51,7 +51,7 @@ impl CallbackActions {
     }
 }
 
-/// Everything that is measured of the module, the strategy and the trainer itself.
+/// Actions of the module, the strategy and the trainer.
 #[derive(Clone, Copy)]
 pub(super) struct RunActions {
     pub(super) shared: SharedActions,
@@ -84,7 +84,7 @@ pub(super) struct RunActions {
     pub(super) predict: LoaderActions,
 }
 
-/// What is measured of one kind of data: making the iterator, waiting for a batch, the step.
+/// Actions of one kind of data: making the iterator, waiting for a batch, the step.
 #[derive(Clone, Copy)]
 pub(super) struct LoaderActions {
     pub(super) dataloader: Action,
@@ -93,7 +93,7 @@ pub(super) struct LoaderActions {
 }
 
 impl RunActions {
-    /// For a module of the type named `module`.
+    /// Interns the actions of a module of the type named `module`.
     pub(super) fn new(module: &str) -> Self {
         let of_module = |name| Action::new(&hook("LightningModule", module, name));
         let strategy = |name| Action::new(&hook("Strategy", STRATEGY, name));
@@ -134,7 +134,7 @@ impl RunActions {
         }
     }
 
-    /// What is measured of the data of a stage.
+    /// Returns the actions of the data of a stage.
     pub(super) fn loader(&self, stage: Stage) -> LoaderActions {
         match stage {
             Stage::Fit => self.train,
@@ -145,7 +145,7 @@ impl RunActions {
     }
 }
 
-/// What the data of a stage is called in messages.
+/// Returns the name of a stage's data in messages.
 pub(super) fn loader_name(stage: Stage) -> &'static str {
     match stage {
         Stage::Fit => "training",

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// What hooks have asked for since the last time that the trainer did it.
+/// Requests of hooks that the trainer has not served yet.
 #[derive(Default)]
 pub(crate) struct Requests {
-    /// How the names of checkpoint files end.
+    /// Extension of checkpoint files.
     pub(crate) extension: &'static str,
     /// The trainer's own directory for checkpoints.
     pub(crate) directory: Option<PathBuf>,

@@ -15,7 +15,7 @@ type BatchIterator<'loader, Batch> = Box<dyn Iterator<Item = Result<Batch>> + 'l
 /// one, a batch is fetched ahead.
 pub(super) struct Batches<'loader, Batch> {
     iterator: BatchIterator<'loader, Batch>,
-    /// How many there are, if the iterator knows.
+    /// Number of batches, if the iterator knows it.
     available: Option<usize>,
     /// No more are used than this.
     limit: Option<usize>,
@@ -41,7 +41,7 @@ impl<'loader, Batch> Batches<'loader, Batch> {
         Ok(Self { iterator, available, limit, ahead: None, fetched: 0, is_over: false, actions })
     }
 
-    /// How many will be used, if that is known.
+    /// Returns the number of batches that will be used, if it is known.
     pub(super) fn total(&self) -> Option<usize> {
         self.available.and(self.limit)
     }
@@ -125,8 +125,8 @@ impl<'loader, Batch> Batches<'loader, Batch> {
     }
 
     fn error(&self, state: &TrainerState, source: BoxError) -> TrainError {
-        let mut place = state.place();
-        place.batch = Some(self.fetched);
-        TrainError::Loader { loader: loader_name(state.stage), place, source }
+        let mut position = state.position();
+        position.batch = Some(self.fetched);
+        TrainError::Loader { loader: loader_name(state.stage), position, source }
     }
 }

@@ -246,14 +246,14 @@ impl<M: TrainModule> Run<'_, M> {
         self.evaluate(validation, Stage::Validate, None).map(drop)
     }
 
-    /// Whether a validation comes after a batch, when `done` batches of the epoch are done.
+    /// Returns whether a validation comes after a batch, when `done` batches of the epoch are done.
     fn is_validation_due(&mut self, interval: Option<usize>, done: usize, is_last: bool) -> bool {
         let epochs = self.settings.check_val_every_n_epoch;
         if epochs.is_some_and(|epochs| !(self.state.epoch + 1).is_multiple_of(epochs)) {
             return false;
         }
-        // A fit that is asked to end validates what it has learned.
-        if self.is_asked_to_stop().is_some() {
+        // A fit that ends on request validates the weights that it has learned.
+        if self.requested_stop().is_some() {
             return true;
         }
         let done = if epochs.is_some() { done } else { self.state.batches_run };
@@ -275,7 +275,7 @@ impl<M: TrainModule> Run<'_, M> {
         };
         let iterator = iterator.map_err(|source| TrainError::Loader {
             loader: super::actions::loader_name(stage),
-            place: self.state.place(),
+            position: self.state.position(),
             source,
         })?;
         Batches::new(iterator, limit, setting, actions)

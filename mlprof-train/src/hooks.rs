@@ -1,7 +1,7 @@
 //! The hooks that modules and callbacks have in common, listed once.
 
-/// Hands the list to the macro `$consume`, after `[what stands behind its name]`: each hook's name,
-/// and when it is called.
+/// Passes the list to the macro `$consume`, after `[arguments of the call]`: each hook's name, and
+/// when it is called.
 macro_rules! shared_hooks {
     ($consume:ident $($with:tt)*) => {
         $consume! {
@@ -38,14 +38,14 @@ macro_rules! shared_hooks {
     };
 }
 
-/// The hooks around the optimizer, of which a module is given the optimizer, too.
+/// The hooks around the optimizer, which pass the optimizer to a module.
 macro_rules! optimizer_hooks {
     ($consume:ident $($with:tt)*) => {
         $consume! {
             [$($with)*]
-            on_before_zero_grad: "Gradients are about to be forgotten.";
-            on_before_backward: "The loss is known; backward comes next.";
-            on_after_backward: "Gradients are there. Where several processes train together, they average them here.";
+            on_before_zero_grad: "Gradients are about to be cleared.";
+            on_before_backward: "The loss is computed; backward comes next.";
+            on_after_backward: "Gradients are computed. Processes that train together average them here.";
             on_before_optimizer_step: "The optimizer is about to step; gradients are not clipped yet.";
         }
     };
@@ -69,11 +69,11 @@ macro_rules! module_hooks {
             [$($with)*]
             prepare_data: "Download or unpack data: called first, by one process of each node (local rank 0).";
             configure_model: "Build what is too large to be built before the stage is known.";
-            on_validation_model_eval: "Validation is about to begin: turn dropout and its like off.";
-            on_validation_model_train: "Validation is over: turn dropout and its like on again.";
-            on_test_model_eval: "A test is about to begin: turn dropout and its like off.";
-            on_test_model_train: "A test is over: turn dropout and its like on again.";
-            on_predict_model_eval: "Prediction is about to begin: turn dropout and its like off.";
+            on_validation_model_eval: "Validation is about to begin: turn dropout and similar layers off.";
+            on_validation_model_train: "Validation is over: turn dropout and similar layers on again.";
+            on_test_model_eval: "A test is about to begin: turn dropout and similar layers off.";
+            on_test_model_train: "A test is over: turn dropout and similar layers on again.";
+            on_predict_model_eval: "Prediction is about to begin: turn dropout and similar layers off.";
         }
     };
 }
@@ -85,7 +85,7 @@ macro_rules! plain_methods {
         ///
         /// # Errors
         ///
-        /// Whatever is returned ends the stage, after its report.
+        /// An error ends the stage, after its report.
         fn $name(&mut self, trainer: &mut $crate::TrainerState) -> $crate::Result<()> {
             let _ = trainer;
             Ok(())

@@ -4,7 +4,7 @@
 //! A [`Trainer`] does the rest, with every part of it measured under the names that Lightning uses,
 //! and ends each stage with the profiler's report.
 //!
-//! What belongs to one framework comes from its plugin as a [`TrainOptimizer`]: backward, gradient
+//! The plugin of a framework provides its [`TrainOptimizer`]: backward, gradient
 //! clipping, the optimizer step, and how a loss is read. The plugins show whole programs; here the
 //! "framework" is one number that learns to be 3:
 //!
@@ -139,7 +139,7 @@ mod trainer;
 pub use callback::{Callback, HookContext};
 pub use callbacks::{EarlyStopping, LearningRateMonitor, Mode, ModelCheckpoint};
 pub use checkpoint::Checkpoint;
-pub use error::{BoxError, Place, Result, TrainError};
+pub use error::{BoxError, Position, Result, TrainError};
 pub use loader::{DataLoader, EpochContext, loader_fn};
 #[doc(hidden)]
 pub use loader::{LoaderItem, MakeEpoch};
@@ -156,7 +156,7 @@ pub use skip::SkipBatch;
 pub use state::TrainerState;
 pub use trainer::Trainer;
 
-/// What a program with a training loop usually needs; [`mlprof_core::prelude`] is part of it.
+/// Names that programs with a training loop usually need, with those of [`mlprof_core::prelude`].
 ///
 /// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl`
 /// block.

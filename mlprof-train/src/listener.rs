@@ -59,16 +59,16 @@ pub(super) fn sort<M: TrainModule>(listeners: &mut [Listener<'_, M>]) {
     listeners.sort_by_key(|listener| listener.saves_checkpoints);
 }
 
-/// Which callbacks are called.
+/// The callbacks that a hook is called for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum Selection {
     All,
-    /// Those that watch metrics.
+    /// Callbacks that watch metrics.
     Monitors,
     Others,
 }
 
-impl Which {
+impl Selection {
     pub(super) fn includes(self, is_monitor: bool) -> bool {
         match self {
             Self::All => true,

@@ -1,9 +1,9 @@
-//! Where batches come from.
+//! Loaders of batches.
 
 use super::error::{BoxError, Result};
 
-/// What a loader may want to know when an epoch begins: to shuffle differently each time, and to
-/// give each process its part of the data.
+/// Context of an epoch, by which a loader shuffles differently each time and gives each process its
+/// part of the data.
 ///
 /// The default is the first epoch of the only process, to try a loader without a trainer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,9 +13,9 @@ pub struct EpochContext {
     pub epoch: usize,
     /// The trainer's seed; 0 if it has none.
     pub seed: u64,
-    /// The number of this process among all of the run.
+    /// Rank of this process in the run.
     pub rank: u32,
-    /// How many processes take part.
+    /// Number of processes of the run.
     pub world_size: u32,
 }
 
@@ -68,8 +68,8 @@ pub trait DataLoader<Batch> {
     ///
     /// # Errors
     ///
-    /// Whatever keeps the data from being read. Here or from the iterator, it ends the stage; the
-    /// report still comes.
+    /// The data cannot be read. An error of this method or of the iterator ends the stage, after
+    /// its report.
     fn batches<'loader>(
         &'loader self,
         context: &EpochContext,
@@ -98,8 +98,8 @@ where
     }
 }
 
-/// What the iterator of a [`DataLoader`] closure may yield: a [`Result`] of a batch, or a batch
-/// that is a tuple.
+/// Item of the iterator of a [`DataLoader`] closure: a [`Result`] of a batch, or a batch that is a
+/// tuple.
 #[diagnostic::on_unimplemented(
     message = "a loader cannot yield `{Self}`: it is neither a `mlprof_train::Result` nor a tuple",
     label = "this iterator's items are not batches",
@@ -198,7 +198,7 @@ where
 mod tests {
     use super::*;
 
-    /// What frameworks' own data sets look like: an iterator with a lifetime, and errors of theirs.
+    /// A data set of a framework: an iterator with a lifetime and an error type of its own.
     struct Windows<'data> {
         data: &'data [u32],
         size: usize,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How the values that are logged under one name become one.
+/// Reduction of the values that are logged under one name to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reduce {
     /// Their weighted mean.
@@ -43,36 +43,36 @@ impl Default for LogOptions {
 }
 
 impl LogOptions {
-    /// The mean of the pass over the data, shown in the progress bar.
+    /// Returns the defaults: the mean of the pass over the data, shown in the progress bar.
     pub const fn new() -> Self {
         let reduce = Reduce::Mean;
         Self { on_step: false, on_epoch: true, prog_bar: true, reduce, weight: 1.0 }
     }
 
-    /// Whether the value itself can be read until the next one is logged; false by default. With
-    /// [`on_epoch`](Self::on_epoch) it has the name `{name}_step`, and what the pass leaves is also
-    /// there as `{name}_epoch`.
+    /// Sets whether the value itself can be read until the next one is logged; false by default.
+    /// With [`on_epoch`](Self::on_epoch) it has the name `{name}_step`, and what the pass leaves is
+    /// also there as `{name}_epoch`.
     #[must_use]
     pub const fn on_step(mut self, is_kept: bool) -> Self {
         self.on_step = is_kept;
         self
     }
 
-    /// Whether the values of the pass are reduced to one when it ends; true by default.
+    /// Sets whether the values of the pass are reduced to one when it ends; true by default.
     #[must_use]
     pub const fn on_epoch(mut self, is_reduced: bool) -> Self {
         self.on_epoch = is_reduced;
         self
     }
 
-    /// Whether the progress bar shows it; true by default.
+    /// Sets whether the progress bar shows the value; true by default.
     #[must_use]
     pub const fn prog_bar(mut self, is_shown: bool) -> Self {
         self.prog_bar = is_shown;
         self
     }
 
-    /// How the values of the pass become one; their mean by default.
+    /// Sets the reduction of the pass's values; their mean by default.
     #[must_use]
     pub const fn reduce(mut self, reduce: Reduce) -> Self {
         self.reduce = reduce;

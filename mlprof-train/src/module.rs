@@ -1,4 +1,4 @@
-//! What the user writes: a model and how it learns.
+//! The trait that users implement: a model and how it learns.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ macro_rules! methods_with_optimizer {
         ///
         /// # Errors
         ///
-        /// Whatever is returned ends the fit, after its report.
+        /// An error ends the fit, after its report.
         fn $name(
             &mut self,
             optimizer: &mut Self::Optimizer,
@@ -29,7 +29,7 @@ macro_rules! methods_with_optimizer {
     )*};
 }
 
-/// The loss of a module: what its optimizer starts backward from.
+/// Loss of a module, from which its optimizer starts backward.
 pub type LossOf<M> = <<M as TrainModule>::Optimizer as TrainOptimizer>::Loss;
 
 /// A model and how it learns: the counterpart of Lightning's `LightningModule`.
@@ -39,68 +39,68 @@ pub type LossOf<M> = <<M as TrainModule>::Optimizer as TrainOptimizer>::Loss;
 /// is measured as `[LightningModule]{Type}.{hook}`, where `{Type}` is the implementing type; the
 /// steps as `[Strategy]SingleDeviceStrategy.{step}`.
 pub trait TrainModule: Sized {
-    /// What loaders give. Several tensors are a tuple or a struct.
+    /// Batch that loaders yield. Several tensors are a tuple or a struct.
     type Batch;
-    /// The optimizer, as the framework's plugin makes it.
+    /// Optimizer of the framework's plugin.
     type Optimizer: TrainOptimizer;
 
-    /// The forward pass of a batch, up to the loss.
+    /// Runs the forward pass of a training batch and returns the loss.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report.
+    /// An error ends the fit, after its report.
     fn training_step(
         &mut self,
         batch: &Self::Batch,
         trainer: &mut TrainerState,
     ) -> Result<LossOf<Self>>;
 
-    /// Makes the optimizer, with a learning rate schedule if wanted.
+    /// Returns the optimizer, with a learning rate schedule if there is one.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report.
+    /// An error ends the fit, after its report.
     fn configure_optimizers(&mut self) -> Result<Optimizers<Self::Optimizer>>;
 
-    /// A validation batch. [Log](TrainerState::log_with) what is wanted of it.
+    /// Runs a validation batch. [Log](TrainerState::log_with) its metrics.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// An error ends the stage, after its report.
     fn validation_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
         let _ = (batch, trainer);
         Ok(())
     }
 
-    /// A test batch. [Log](TrainerState::log_with) what is wanted of it.
+    /// Runs a test batch. [Log](TrainerState::log_with) its metrics.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// An error ends the stage, after its report.
     fn test_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
         let _ = (batch, trainer);
         Ok(())
     }
 
-    /// A batch to predict. Keep in the module what is wanted of it, or use
-    /// [`Trainer::predict_with`](super::Trainer::predict_with), which returns predictions.
+    /// Predicts a batch. Keep the predictions in the module, or use
+    /// [`Trainer::predict_with`](super::Trainer::predict_with), which returns them.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// An error ends the stage, after its report.
     fn predict_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
         let _ = (batch, trainer);
         Ok(())
     }
 
-    /// How many samples a training batch has, which is what `mlprof top` shows samples per second of; `None`, the default, if
-    /// that is not known. A tensor's first dimension, as a rule.
+    /// Returns the number of samples of a training batch, from which `mlprof top` computes samples
+    /// per second: usually a tensor's first dimension. `None`, the default, if it is unknown.
     fn batch_size(&self, batch: &Self::Batch) -> Option<usize> {
         let _ = batch;
         None
     }
 
-    /// Callbacks of the module's own, called after those of the trainer.
+    /// Returns the module's own callbacks, which are called after those of the trainer.
     fn configure_callbacks(&mut self) -> Vec<Box<dyn Callback<Self>>> {
         Vec::new()
     }
@@ -111,7 +111,7 @@ pub trait TrainModule: Sized {
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// An error ends the stage, after its report.
     fn seed_everything(&mut self, seed: u64) -> Result<()> {
         let _ = seed;
         Ok(())
@@ -125,7 +125,7 @@ pub trait TrainModule: Sized {
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// An error ends the stage, after its report.
     fn on_before_batch_transfer(
         &mut self,
         batch: Self::Batch,
@@ -139,7 +139,7 @@ pub trait TrainModule: Sized {
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// An error ends the stage, after its report.
     fn transfer_batch_to_device(
         &mut self,
         batch: Self::Batch,
@@ -153,7 +153,7 @@ pub trait TrainModule: Sized {
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// An error ends the stage, after its report.
     fn on_after_batch_transfer(
         &mut self,
         batch: Self::Batch,
@@ -163,11 +163,11 @@ pub trait TrainModule: Sized {
         Ok(batch)
     }
 
-    /// Forgets gradients before a validation inside of a fit, unless more are to be added to them.
+    /// Clears gradients before a validation inside of a fit, unless more are to be added to them.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report.
+    /// An error ends the fit, after its report.
     fn on_validation_model_zero_grad(
         &mut self,
         optimizer: &mut Self::Optimizer,
@@ -177,11 +177,11 @@ pub trait TrainModule: Sized {
         optimizer.zero_grad()
     }
 
-    /// Forgets gradients; called at the first batch of those that are accumulated.
+    /// Clears gradients, at the first batch of those that are accumulated.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report.
+    /// An error ends the fit, after its report.
     fn optimizer_zero_grad(
         &mut self,
         optimizer: &mut Self::Optimizer,
@@ -196,7 +196,7 @@ pub trait TrainModule: Sized {
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report.
+    /// An error ends the fit, after its report.
     fn configure_gradient_clipping(
         &mut self,
         optimizer: &mut Self::Optimizer,
@@ -221,7 +221,7 @@ pub trait TrainModule: Sized {
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report. Earlier checkpoints stay.
+    /// An error ends the fit, after its report. Earlier checkpoints stay.
     fn weights(&mut self) -> Result<Option<SavedState>> {
         Ok(None)
     }
@@ -241,7 +241,7 @@ pub trait TrainModule: Sized {
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report.
+    /// An error ends the fit, after its report.
     fn on_save_checkpoint(
         &mut self,
         checkpoint: &mut Checkpoint,
@@ -256,7 +256,7 @@ pub trait TrainModule: Sized {
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report.
+    /// An error ends the fit, after its report.
     fn on_load_checkpoint(
         &mut self,
         checkpoint: &Checkpoint,
@@ -274,7 +274,7 @@ pub trait TrainModule: Sized {
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report. Earlier checkpoints stay.
+    /// An error ends the fit, after its report. Earlier checkpoints stay.
     fn save_checkpoint(&mut self, path: &Path) -> Result<()> {
         let _ = path;
         Err("the module has no save_checkpoint: implement TrainModule::save_checkpoint, or leave \
@@ -282,7 +282,7 @@ pub trait TrainModule: Sized {
             .into())
     }
 
-    /// How the names of checkpoint files end.
+    /// Returns the extension of checkpoint files.
     fn checkpoint_extension(&self) -> &'static str {
         "safetensors"
     }

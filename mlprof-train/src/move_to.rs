@@ -1,7 +1,7 @@
 //! The transfer of batches to a device, which the plugins of frameworks have in common.
 
-/// Makes `MoveTo`, the trait of batches that can be moved to a device, for vectors, options and tuples.
-/// For plugins, not for programs.
+/// Makes `MoveTo`, the trait of batches that can be moved to a device, for vectors, options and
+/// tuples. For plugins, not for programs.
 ///
 /// A macro, because a plugin may implement only a trait of its own for its framework's tensors.
 #[doc(hidden)]

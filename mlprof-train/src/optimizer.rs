@@ -1,4 +1,4 @@
-//! What the loop needs of a framework: how gradients are made and applied.
+//! The interface between the loop and a framework: computing and applying gradients.
 
 use std::collections::BTreeMap;
 
@@ -6,40 +6,41 @@ use super::error::Result;
 use super::plateau::ReduceLrOnPlateau;
 use super::saved_state::SavedState;
 
-/// The door between the loop and one framework. Plugins implement it for the optimizers of theirs.
+/// An optimizer as the loop drives it. The plugin of a framework implements it for the framework's
+/// optimizers.
 ///
 /// The loop measures every call; an implementation need not.
 pub trait TrainOptimizer {
-    /// What a training step returns and backward starts from: a tensor of one element.
+    /// Loss that a training step returns and backward starts from: a tensor of one element.
     type Loss;
 
-    /// The loss as a number. On an accelerator this waits until the device has computed it.
+    /// Returns the loss as a number. On an accelerator this waits until the device has computed it.
     ///
     /// # Errors
     ///
-    /// What the framework says, such as a loss of more than one element.
+    /// An error of the framework, such as a loss of more than one element.
     fn loss_value(&self, loss: &Self::Loss) -> Result<f64>;
 
-    /// Whether [`loss_value`](Self::loss_value) waits for a device. The loop then reads the loss
-    /// only every [`log_every_n_steps`](super::Trainer::log_every_n_steps) steps, so as not to
+    /// Returns whether [`loss_value`](Self::loss_value) waits for a device. The loop then reads the
+    /// loss only every [`log_every_n_steps`](super::Trainer::log_every_n_steps) steps, so as not to
     /// hold the device up; on a CPU it reads every one.
     fn reading_waits(&self, loss: &Self::Loss) -> bool {
         let _ = loss;
         false
     }
 
-    /// Forgets all gradients.
+    /// Clears all gradients.
     ///
     /// # Errors
     ///
-    /// What the framework says.
+    /// The framework's errors.
     fn zero_grad(&mut self) -> Result<()>;
 
-    /// Adds the gradients of `loss · scale` to those that are there.
+    /// Adds the gradients of `loss · scale` to the accumulated ones.
     ///
     /// # Errors
     ///
-    /// What the framework says.
+    /// The framework's errors.
     fn backward(&mut self, loss: &Self::Loss, scale: f64) -> Result<()>;
 
     /// Scales all gradients together so that their norm (the root of the sum of squares over all
@@ -47,7 +48,7 @@ pub trait TrainOptimizer {
     ///
     /// # Errors
     ///
-    /// What the framework says.
+    /// The framework's errors.
     fn clip_gradients(&mut self, max_norm: f64) -> Result<()>;
 
     /// Limits every element of every gradient to `-max_value ..= max_value`.
@@ -83,7 +84,7 @@ pub trait TrainOptimizer {
     ///
     /// # Errors
     ///
-    /// What the framework says.
+    /// The framework's errors.
     fn step(&mut self) -> Result<()>;
 
     /// Returns the state that a checkpoint keeps, such as the moments of each parameter.
@@ -129,18 +130,18 @@ pub trait TrainOptimizer {
         Ok(())
     }
 
-    /// The learning rate.
+    /// Returns the learning rate.
     fn learning_rate(&self) -> f64;
 
     /// Sets the learning rate.
     ///
     /// # Errors
     ///
-    /// What the framework says.
+    /// The framework's errors.
     fn set_learning_rate(&mut self, learning_rate: f64) -> Result<()>;
 }
 
-/// How gradients are clipped, as in Lightning.
+/// Algorithm of gradient clipping, as in Lightning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GradientClipAlgorithm {
     /// All together, to a norm.
@@ -150,23 +151,23 @@ pub enum GradientClipAlgorithm {
     Value,
 }
 
-/// How often a learning rate schedule moves on.
+/// Interval of a learning rate schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LrInterval {
-    /// After every epoch, as in Lightning unless told otherwise.
+    /// After every epoch, as in Lightning by default.
     #[default]
     Epoch,
     /// After every optimizer step.
     Step,
 }
 
-type Schedule = Box<dyn FnMut(usize) -> f64>;
+type RateFunction = Box<dyn FnMut(usize) -> f64>;
 
-/// What a learning rate follows.
-enum Follows {
-    /// How many epochs or steps are done.
-    Count(Schedule),
-    /// A logged metric, by its name.
+/// A learning rate schedule.
+enum Schedule {
+    /// By the number of epochs or steps that are done.
+    Count(RateFunction),
+    /// By a logged metric of this name.
     Metric(String, ReduceLrOnPlateau),
 }
 
@@ -176,7 +177,7 @@ enum Follows {
 /// An optimizer alone becomes one by `.into()`.
 pub struct Optimizers<O> {
     pub(super) optimizer: O,
-    schedule: Option<(LrInterval, Follows)>,
+    schedule: Option<(LrInterval, Schedule)>,
 }
 mlprof_core::debug_as_name!([O] Optimizers<O>);
 
@@ -198,7 +199,7 @@ impl<O> Optimizers<O> {
         interval: LrInterval,
         schedule: impl FnMut(usize) -> f64 + 'static,
     ) -> Self {
-        self.schedule = Some((interval, Follows::Count(Box::new(schedule))));
+        self.schedule = Some((interval, Schedule::Count(Box::new(schedule))));
         self
     }
 
@@ -213,14 +214,14 @@ impl<O> Optimizers<O> {
         monitor: impl Into<String>,
         schedule: ReduceLrOnPlateau,
     ) -> Self {
-        self.schedule = Some((interval, Follows::Metric(monitor.into(), schedule)));
+        self.schedule = Some((interval, Schedule::Metric(monitor.into(), schedule)));
         self
     }
 
-    /// Whether there is a schedule that goes by `interval`, and by a metric or not.
+    /// Returns whether there is a schedule that goes by `interval`, and by a metric or not.
     pub(super) fn has_schedule(&self, interval: LrInterval, follows_metric: bool) -> bool {
-        self.schedule.as_ref().is_some_and(|(own, follows)| {
-            *own == interval && matches!(follows, Follows::Metric(..)) == follows_metric
+        self.schedule.as_ref().is_some_and(|(own, schedule)| {
+            *own == interval && matches!(schedule, Schedule::Metric(..)) == follows_metric
         })
     }
 }
@@ -229,14 +230,14 @@ impl<O: TrainOptimizer> Optimizers<O> {
     /// Sets the rate of the first step and returns it.
     pub(super) fn begin(&mut self) -> Result<f64> {
         match &self.schedule {
-            Some((_, Follows::Count(_))) => self.schedule_step(0),
+            Some((_, Schedule::Count(_))) => self.schedule_step(0),
             _ => check_rate(self.optimizer.learning_rate(), "the optimizer"),
         }
     }
 
     /// Sets the rate after `done` epochs or steps and returns the one that the optimizer has.
     pub(super) fn schedule_step(&mut self, done: usize) -> Result<f64> {
-        if let Some((_, Follows::Count(schedule))) = &mut self.schedule {
+        if let Some((_, Schedule::Count(schedule))) = &mut self.schedule {
             let rate = check_rate(schedule(done), "the schedule")?;
             self.optimizer.set_learning_rate(rate)?;
         }
@@ -246,7 +247,7 @@ impl<O: TrainOptimizer> Optimizers<O> {
     /// Returns the state of the schedule for a checkpoint. One that follows counts has none.
     pub(super) fn schedule_state(&self) -> SavedState {
         match &self.schedule {
-            Some((_, Follows::Metric(_, schedule))) => schedule.state(),
+            Some((_, Schedule::Metric(_, schedule))) => schedule.state(),
             _ => SavedState::new(),
         }
     }
@@ -254,7 +255,7 @@ impl<O: TrainOptimizer> Optimizers<O> {
     /// Restores what [`schedule_state`](Self::schedule_state) returned.
     pub(super) fn load_schedule_state(&mut self, state: &SavedState) -> Result<()> {
         match &mut self.schedule {
-            Some((_, Follows::Metric(_, schedule))) => schedule.load_state(state),
+            Some((_, Schedule::Metric(_, schedule))) => schedule.load_state(state),
             _ => Ok(()),
         }
     }
@@ -262,7 +263,7 @@ impl<O: TrainOptimizer> Optimizers<O> {
     /// Looks at the metric that the schedule follows and returns the rate that the optimizer has
     /// then.
     pub(super) fn plateau_step(&mut self, metrics: &BTreeMap<String, f64>) -> Result<f64> {
-        if let Some((_, Follows::Metric(monitor, schedule))) = &mut self.schedule {
+        if let Some((_, Schedule::Metric(monitor, schedule))) = &mut self.schedule {
             let Some(metric) = metrics.get(monitor) else {
                 let known: Vec<_> = metrics.keys().collect();
                 return Err(format!(

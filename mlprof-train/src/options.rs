@@ -67,8 +67,8 @@ impl<M: TrainModule> Trainer<M> {
         self
     }
 
-    /// Whether [`gradient_clip_val`](Self::gradient_clip_val) is the largest norm of all gradients
-    /// together (the default) or the largest absolute value of each element.
+    /// Sets whether [`gradient_clip_val`](Self::gradient_clip_val) is the largest norm of all
+    /// gradients together (the default) or the largest absolute value of each element.
     #[must_use]
     pub fn gradient_clip_algorithm(mut self, algorithm: GradientClipAlgorithm) -> Self {
         self.settings.gradient_clip_algorithm = algorithm;

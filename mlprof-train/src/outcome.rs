@@ -1,8 +1,8 @@
-//! What a stage returns.
+//! Outcomes of stages.
 
 use std::collections::BTreeMap;
 
-/// Why a fit ended.
+/// Reason for the end of a fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopReason {
@@ -13,7 +13,7 @@ pub enum StopReason {
     /// The time of [`max_time`](super::Trainer::max_time) is over.
     MaxTime,
     /// [`TrainerState::stop`](super::TrainerState::stop) was called, with this reason.
-    Asked(String),
+    Requested(String),
     /// Ctrl-C, or a request to terminate, with
     /// [`Interrupt::Return`](mlprof_core::Interrupt::Return).
     Interrupted,
@@ -27,7 +27,7 @@ impl std::fmt::Display for StopReason {
             Self::MaxEpochs => formatter.write_str("all epochs are done"),
             Self::MaxSteps => formatter.write_str("all steps are done"),
             Self::MaxTime => formatter.write_str("the time is over"),
-            Self::Asked(reason) => write!(formatter, "stopped: {reason}"),
+            Self::Requested(reason) => write!(formatter, "stopped: {reason}"),
             Self::Interrupted => {
                 formatter.write_str("interrupted from outside (Ctrl-C or a termination signal)")
             }
@@ -36,7 +36,7 @@ impl std::fmt::Display for StopReason {
     }
 }
 
-/// What a fit did.
+/// Outcome of a fit.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FitOutcome {
@@ -44,7 +44,7 @@ pub struct FitOutcome {
     pub epochs: usize,
     /// Optimizer steps.
     pub steps: usize,
-    /// Why it ended.
+    /// Reason for the end.
     pub stopped: StopReason,
     /// The last loss that was read.
     pub loss: Option<f64>,
@@ -52,13 +52,13 @@ pub struct FitOutcome {
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// What a validation, test or prediction run did.
+/// Outcome of a validation, test or prediction run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct EvaluationOutcome {
     /// Batches that were run.
     pub batches: usize,
-    /// Whether it was ended early from outside: only with
+    /// Whether an interrupt ended the run early: only with
     /// [`Interrupt::Return`](mlprof_core::Interrupt::Return).
     pub is_interrupted: bool,
     /// The means of what was [logged](super::TrainerState::log), by name.

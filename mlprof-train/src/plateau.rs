@@ -30,7 +30,7 @@ pub struct ReduceLrOnPlateau {
     cooling: usize,
 }
 
-/// How much better than the best value so far is an improvement.
+/// Least difference from the best value that is an improvement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Threshold {
     Relative(f64),
@@ -41,8 +41,8 @@ enum Threshold {
 const SMALLEST_CHANGE: f64 = 1e-8;
 
 impl ReduceLrOnPlateau {
-    /// Lowers the rate to a tenth after 10 values of the metric that are not better, by `mode`, than
-    /// the best one.
+    /// Lowers the rate to a tenth after 10 values of the metric that are not better, by `mode`,
+    /// than the best one.
     pub const fn new(mode: Mode) -> Self {
         Self {
             mode,

@@ -35,12 +35,12 @@ impl Portion {
         }
     }
 
-    /// Whether nothing is to be used at all.
+    /// Returns whether the portion is empty.
     pub(super) fn is_zero(self) -> bool {
         matches!(self, Self::Batches(0) | Self::Share(0.0))
     }
 
-    /// How many batches of a loader that has `available`, if it knows.
+    /// Returns the number of batches of a loader that has `available`, if that is known.
     pub(super) fn limit_of(
         self,
         available: Option<usize>,
@@ -80,12 +80,13 @@ impl Portion {
             Self::Share(share) => format!("{share:?}"),
         };
         Err(format!(
-            "{setting}({given}) is not an interval: use a share of an epoch above 0.0 up to 1.0, or a \
-             number of batches from 1"
+            "{setting}({given}) is not an interval: use a share of an epoch above 0.0 up to 1.0, or \
+             a number of batches from 1"
         ))
     }
 
-    /// After how many batches of an epoch that has `total`, if that is known. `None`: at its end.
+    /// Returns the number of batches between two events in an epoch of `total`; `None` for one at
+    /// its end.
     pub(super) fn interval_of(
         self,
         total: Option<usize>,

@@ -1,11 +1,11 @@
-//! The place in a training from which it goes on.
+//! The point at which a training resumes.
 
-/// Where training goes on.
+/// Point at which training resumes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ResumePoint {
     /// The epoch, from 0.
     pub(crate) epoch: usize,
-    /// How many of its batches have been learned from.
+    /// Number of its batches that have been learned from.
     pub(crate) batch: usize,
     /// Whether the validation that is due after that batch has begun.
     pub(crate) is_validated: bool,

@@ -1,4 +1,4 @@
-//! One stage while it runs: the module, the callbacks, and how their hooks are called.
+//! A running stage: the module, the callbacks, and the calls of their hooks.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::actions::{CallbackActions, RunActions};
 use super::callback::{Callback, HookContext};
 use super::error::{Result, TrainError};
 use super::hooks::{callback_hooks, module_hooks, optimizer_hooks, shared_hooks};
-use super::listener::{self, Listener, Which};
+use super::listener::{self, Listener, Selection};
 use super::module::{LossOf, TrainModule};
 use super::optimizer::{LrInterval, Optimizers};
 use super::outcome::StopReason;
@@ -15,18 +15,18 @@ use super::state::TrainerState;
 use mlprof_core::{Profiler, ProfilerExt, Session};
 use mlprof_events::clock::Stopwatch;
 
-/// One stage while it runs.
+/// A running stage.
 pub(super) struct Run<'run, M: TrainModule> {
     pub(super) profiler: Arc<dyn Profiler>,
     pub(super) settings: &'run Settings,
     pub(super) module: &'run mut M,
-    /// Those of a fit, from their configuration on.
+    /// The optimizer of a fit, from its configuration on.
     pub(super) optimizers: Option<Optimizers<M::Optimizer>>,
     /// The batch that is on the device.
     pub(super) batch: Option<M::Batch>,
     /// The loss of the training batch.
     pub(super) loss: Option<LossOf<M>>,
-    /// Whether there was a backward since gradients were forgotten.
+    /// Whether there was a backward since gradients were cleared.
     pub(super) has_gradients: bool,
     pub(super) listeners: Vec<Listener<'run, M>>,
     pub(super) actions: RunActions,
@@ -49,27 +49,27 @@ macro_rules! call_shared_hooks {
                     |callback, context, state| callback.$name(context, state),
                 )
             };
-            call(self, if monitors_last { Which::Others } else { Which::All })?;
+            call(self, if monitors_last { Selection::Others } else { Selection::All })?;
             let result = {
                 let _scope = self.profiler.profile(self.actions.shared.$name);
                 self.module.$name(&mut self.state)
             };
             failed_in(stringify!($name), &self.state, result)?;
             if monitors_last {
-                call(self, Which::Monitors)?;
+                call(self, Selection::Monitors)?;
             }
             self.serve_requests()
         }
     )*};
 }
 
-/// The same for hooks that give the module its optimizer.
+/// The hooks of callbacks, then of the module, to which they pass its optimizer. Each is measured.
 macro_rules! call_optimizer_hooks {
     ([] $($name:ident: $doc:literal;)*) => {$(
         pub(super) fn $name(&mut self) -> Result<(), TrainError> {
             self.call_listeners(
                 stringify!($name),
-                Which::All,
+                Selection::All,
                 |actions| actions.optimizer.$name,
                 |callback, context, state| callback.$name(context, state),
             )?;
@@ -87,7 +87,7 @@ macro_rules! call_callback_hooks {
         pub(super) fn $name(&mut self) -> Result<(), TrainError> {
             self.call_listeners(
                 stringify!($name),
-                Which::All,
+                Selection::All,
                 |actions| actions.sanity_check.$name,
                 |callback, context, state| callback.$name(context, state),
             )
@@ -117,7 +117,7 @@ impl<M: TrainModule> Run<'_, M> {
         // No callback fails here.
         let _ = self.call_listeners(
             "on_exception",
-            Which::All,
+            Selection::All,
             |actions| actions.on_exception,
             |callback, context, state| {
                 callback.on_exception(error, context, state);
@@ -129,7 +129,7 @@ impl<M: TrainModule> Run<'_, M> {
     pub(super) fn call_listeners(
         &mut self,
         hook: &'static str,
-        which: Which,
+        which: Selection,
         action: impl Fn(&CallbackActions) -> mlprof_core::Action,
         mut call: impl FnMut(
             &mut dyn Callback<M>,
@@ -151,7 +151,7 @@ impl<M: TrainModule> Run<'_, M> {
             result.map_err(|source| TrainError::Callback {
                 callback: listener.name.clone(),
                 hook,
-                place: self.state.place(),
+                position: self.state.position(),
                 source,
             })?;
         }
@@ -240,8 +240,8 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(())
     }
 
-    /// Whether to end before the next batch. *Cost*: a relaxed load, and a look at the clock where
-    /// there is a [`max_time`](super::Trainer::max_time).
+    /// Returns whether the fit ends before the next batch. *Cost*: a relaxed load, and a clock
+    /// reading if there is a [`max_time`](super::Trainer::max_time).
     pub(super) fn should_stop(&mut self) -> bool {
         let is_enough = |max| self.state.global_step >= max;
         let reason = if self.session.is_interrupted() {
@@ -249,7 +249,7 @@ impl<M: TrainModule> Run<'_, M> {
         } else if self.settings.max_steps.is_some_and(is_enough) {
             Some(StopReason::MaxSteps)
         } else {
-            self.is_asked_to_stop()
+            self.requested_stop()
         };
         if let Some(reason) = reason {
             self.state.stop.get_or_insert(reason);
@@ -257,9 +257,9 @@ impl<M: TrainModule> Run<'_, M> {
         self.state.stop.is_some()
     }
 
-    /// Why the module, a callback or the time asks for the end, once the least number of epochs and
-    /// steps is done.
-    pub(super) fn is_asked_to_stop(&self) -> Option<StopReason> {
+    /// Returns the reason for which the module, a callback or the time limit ends the fit, once the
+    /// least number of epochs and steps is done.
+    pub(super) fn requested_stop(&self) -> Option<StopReason> {
         let settings = self.settings;
         if self.state.epochs_run < settings.min_epochs.unwrap_or(0)
             || self.state.global_step < settings.min_steps
@@ -268,7 +268,7 @@ impl<M: TrainModule> Run<'_, M> {
         }
         let is_over = |max| self.began.elapsed() >= max;
         match self.state.stop_request.get() {
-            Some(reason) => Some(StopReason::Asked(reason.clone())),
+            Some(reason) => Some(StopReason::Requested(reason.clone())),
             None => settings.max_time.is_some_and(is_over).then_some(StopReason::MaxTime),
         }
     }
@@ -286,5 +286,5 @@ pub(super) fn failed_in<T>(
     state: &TrainerState,
     result: Result<T>,
 ) -> Result<T, TrainError> {
-    result.map_err(|source| TrainError::Module { hook, place: state.place(), source })
+    result.map_err(|source| TrainError::Module { hook, position: state.position(), source })
 }

@@ -10,13 +10,13 @@ use crate::checkpoint::{
 };
 use crate::checkpoint_requests::Request;
 use crate::error::{Result, TrainError};
-use crate::listener::Which;
+use crate::listener::Selection;
 use crate::module::TrainModule;
 use crate::optimizer::TrainOptimizer;
 use crate::run::{Run, failed_in};
 use crate::saved_state::SavedState;
 
-/// Value of the optimizer's section that says why it has no state.
+/// Value of the optimizer's section with the reason for its missing state.
 pub(crate) const UNAVAILABLE: &str = "unavailable";
 
 impl<M: TrainModule> Run<'_, M> {
@@ -32,7 +32,7 @@ impl<M: TrainModule> Run<'_, M> {
         self.serve_requests()
     }
 
-    /// Saves and removes the checkpoints that hooks asked for.
+    /// Saves and removes the checkpoints that hooks requested.
     pub(crate) fn serve_requests(&mut self) -> Result<(), TrainError> {
         if self.state.requests.queue.is_empty() {
             return Ok(());
@@ -42,7 +42,7 @@ impl<M: TrainModule> Run<'_, M> {
             match request {
                 Request::Save(path) if is_served => self.write_checkpoint(path)?,
                 Request::Remove(path) if is_served => {
-                    // It may be gone, and an old file that stays harms nobody.
+                    // The file may be gone, and an old file that stays does no harm.
                     let _ = std::fs::remove_file(path);
                 }
                 Request::Save(_) | Request::Remove(_) => {}
@@ -129,7 +129,7 @@ impl<M: TrainModule> Run<'_, M> {
     fn on_save_checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<(), TrainError> {
         self.call_listeners(
             "on_save_checkpoint",
-            Which::All,
+            Selection::All,
             |actions| actions.on_save_checkpoint,
             |callback, context, state| callback.on_save_checkpoint(checkpoint, context, state),
         )?;
@@ -139,7 +139,7 @@ impl<M: TrainModule> Run<'_, M> {
     }
 }
 
-/// What keeps a checkpoint from being written.
+/// Error that prevents a checkpoint.
 enum Failure {
     Hook(TrainError),
     File(crate::BoxError),
@@ -156,7 +156,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("temporary directory");
         let save = |text: &'static str, fail: bool| {
             write_whole_at(&directory.path().join("epoch=0.txt"), |path| -> Result<()> {
-                assert_eq!(path.extension(), Some("txt".as_ref()), "by which formats are told");
+                assert_eq!(path.extension(), Some("txt".as_ref()), "formats go by the extension");
                 fs::write(path, text)?;
                 if fail { Err("disk full".into()) } else { Ok(()) }
             })

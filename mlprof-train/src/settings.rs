@@ -1,4 +1,4 @@
-//! What a trainer was told.
+//! The settings of a trainer.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use super::optimizer::GradientClipAlgorithm;
 use super::portion::Portion;
 use mlprof_core::Interrupt;
 
-/// How many epochs are run if neither epochs nor steps are limited, as in Lightning.
+/// Number of epochs if neither epochs, steps nor time are limited, as in Lightning.
 const DEFAULT_MAX_EPOCHS: usize = 1000;
 
-/// What a [`Trainer`] was told.
+/// The settings of a [`Trainer`].
 #[derive(Clone)]
 pub(super) struct Settings {
     pub(super) max_epochs: Option<usize>,

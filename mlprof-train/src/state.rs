@@ -1,17 +1,17 @@
-//! What modules and callbacks see of a running trainer.
+//! The state of a running trainer, as hooks receive it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::checkpoint_requests::{Request, Requests, free_path};
-use super::error::Place;
+use super::error::Position;
 use super::metrics::{LogOptions, Metrics};
 use super::outcome::StopReason;
 use super::resume_point::ResumePoint;
 use mlprof_core::{Profiler, RunContext, Stage};
 
-/// Where a run is, and what it has found so far: passed to every hook.
+/// Position and metrics of a run, passed to every hook.
 pub struct TrainerState {
     pub(super) profiler: Arc<dyn Profiler>,
     pub(super) run: RunContext,
@@ -29,9 +29,9 @@ pub struct TrainerState {
     pub(super) batches_run: usize,
     /// Whether every epoch has the batches of the first one.
     pub(super) overfits: bool,
-    /// Why the module or a callback wants the fit to end.
+    /// Reason for which the module or a callback ends the fit.
     pub(super) stop_request: OnceLock<String>,
-    /// Why the stage ends.
+    /// Reason for the end of the stage.
     pub(super) stop: Option<StopReason>,
     metrics: Mutex<Metrics>,
     pub(super) requests: Requests,
@@ -39,9 +39,9 @@ pub struct TrainerState {
     pub(super) is_fit: bool,
     /// Whether the trainer validates once, at the end of each training epoch.
     pub(super) validates_once_per_epoch: bool,
-    /// Asked for by a hook, and not done yet.
+    /// Requested by a hook, and not done yet.
     pub(super) skips_epoch: bool,
-    /// Where a checkpoint of now goes on.
+    /// Position at which training resumes from a checkpoint of this moment.
     pub(super) resume_point: ResumePoint,
 }
 mlprof_core::debug_as_name!([] TrainerState);
@@ -80,69 +80,70 @@ impl TrainerState {
         }
     }
 
-    /// The trainer's profiler, for scopes inside a model.
+    /// Returns the trainer's profiler, for scopes inside a model.
     pub fn profiler(&self) -> &Arc<dyn Profiler> {
         &self.profiler
     }
 
-    /// What is running: validation inside a fit is [`Stage::Validate`], its sanity check
+    /// Returns the running stage: validation inside a fit is [`Stage::Validate`], its sanity check
     /// [`Stage::SanityCheck`].
     pub fn stage(&self) -> Stage {
         self.stage
     }
 
-    /// Whether a fit runs: also while it validates.
+    /// Returns whether a fit runs, also while it validates.
     pub fn is_fit(&self) -> bool {
         self.is_fit
     }
 
-    /// The epoch, from 0.
+    /// Returns the epoch, from 0.
     pub fn epoch(&self) -> usize {
         self.epoch
     }
 
-    /// How many epochs there will be at most, if that was said.
+    /// Returns the largest number of epochs, if it is set.
     pub fn max_epochs(&self) -> Option<usize> {
         self.max_epochs
     }
 
-    /// How many optimizer steps have been done.
+    /// Returns the number of optimizer steps that are done.
     pub fn global_step(&self) -> usize {
         self.global_step
     }
 
-    /// The batch of the running pass over the data, from 0; `None` outside of batches.
+    /// Returns the index of the batch in the running pass over the data, from 0; `None` outside of
+    /// batches.
     pub fn batch_index(&self) -> Option<usize> {
         self.batch_index
     }
 
-    /// How many batches the running pass over the data has, if its loader knows.
+    /// Returns the number of batches of the running pass over the data, if its loader knows it.
     pub fn num_batches(&self) -> Option<usize> {
         self.num_batches
     }
 
-    /// The training loss that was read last. On an accelerator it is read only
+    /// Returns the training loss that was read last. On an accelerator it is read only
     /// [now and then](super::Trainer::log_every_n_steps).
     pub fn loss(&self) -> Option<f64> {
         self.loss
     }
 
-    /// The learning rate of the optimizer; `None` outside of training.
+    /// Returns the learning rate of the optimizer; `None` outside of training.
     pub fn learning_rate(&self) -> Option<f64> {
         self.learning_rate
     }
 
-    /// The trainer's seed.
+    /// Returns the trainer's seed.
     pub fn seed(&self) -> Option<u64> {
         self.seed
     }
 
-    /// Rank and world size.
+    /// Returns rank and world size.
     pub fn run(&self) -> &RunContext {
         &self.run
     }
 
-    /// Asks for the end of the fit after the running batch; before the first one, no batch is run.
+    /// Requests the end of the fit after the running batch; before the first one, no batch is run.
     /// The first reason counts. As with Lightning, a validation follows, and the fit goes on where
     /// it has not reached its [`min_epochs`](super::Trainer::min_epochs) and
     /// [`min_steps`](super::Trainer::min_steps).
@@ -200,21 +201,21 @@ impl TrainerState {
         self.metrics_of_passes().set(name, value);
     }
 
-    pub(super) fn place(&self) -> Place {
-        Place { stage: self.stage, epoch: self.epoch, batch: self.batch_index }
+    pub(super) fn position(&self) -> Position {
+        Position { stage: self.stage, epoch: self.epoch, batch: self.batch_index }
     }
 }
 
-/// Checkpoints that hooks ask for.
+/// Checkpoints that hooks request.
 impl TrainerState {
-    /// The directory that the trainer was given for checkpoints.
+    /// Returns the trainer's directory for checkpoints.
     pub fn checkpoint_dir(&self) -> Option<&Path> {
         self.requests.directory.as_deref()
     }
 
-    /// Has the trainer save a checkpoint as `{directory}/{stem}.{extension}` when the hooks of this
-    /// moment have run, and returns that path. A file that is there already stays: the new one is
-    /// then `{stem}-v1`, `-v2` and so on.
+    /// Makes the trainer save a checkpoint as `{directory}/{stem}.{extension}` when the hooks of
+    /// this moment have run, and returns that path. A file that is there already stays: the new one
+    /// is then `{stem}-v1`, `-v2` and so on.
     ///
     /// Checkpoints are saved inside a fit and on rank 0; elsewhere nothing is done.
     pub fn save_checkpoint(&mut self, directory: &Path, stem: &str) -> PathBuf {
@@ -228,13 +229,13 @@ impl TrainerState {
         path
     }
 
-    /// Has the trainer save a checkpoint at `path`, in place of an earlier one, when the hooks of
+    /// Makes the trainer save a checkpoint at `path`, in place of an earlier one, when the hooks of
     /// this moment have run.
     pub fn replace_checkpoint(&mut self, path: &Path) {
         self.requests.queue.push(Request::Save(path.to_owned()));
     }
 
-    /// Has the trainer remove a checkpoint file, after it has saved those that were asked for
+    /// Makes the trainer remove a checkpoint file, after it has saved those that were requested
     /// before. A file that is gone is not an error.
     pub fn remove_checkpoint(&mut self, path: &Path) {
         self.requests.queue.push(Request::Remove(path.to_owned()));

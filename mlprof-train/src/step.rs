@@ -8,7 +8,7 @@ use super::settings::Settings;
 use super::skip::SkipBatch;
 use mlprof_core::{ProfilerExt, progress};
 
-/// Where a batch stands among those whose gradients are accumulated.
+/// Position of a batch among those whose gradients are accumulated.
 #[derive(Clone, Copy)]
 struct Accumulation {
     is_first: bool,
@@ -16,7 +16,7 @@ struct Accumulation {
     is_last: bool,
 }
 
-/// What has become of a batch.
+/// Result of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum BatchEnd {
     /// The optimizer has stepped.
@@ -70,7 +70,7 @@ impl<M: TrainModule> Run<'_, M> {
     /// Unless the profiler has seen a reason to stop.
     fn go_on(&self) -> Result<(), TrainError> {
         match self.profiler.reason_to_stop() {
-            Some(reason) => Err(TrainError::Stopped { reason, place: self.state.place() }),
+            Some(reason) => Err(TrainError::Stopped { reason, position: self.state.position() }),
             None => Ok(()),
         }
     }
@@ -78,7 +78,7 @@ impl<M: TrainModule> Run<'_, M> {
     fn optimize(&mut self, accumulation: Accumulation) -> Result<(), TrainError> {
         if !accumulation.is_last {
             self.forward_backward(accumulation)?;
-            self.look_again();
+            self.repeat_batch();
             return Ok(());
         }
         let profiler = self.profiler.clone();
@@ -86,7 +86,7 @@ impl<M: TrainModule> Run<'_, M> {
         self.forward_backward(accumulation)?;
         let result = configured(&mut self.optimizers).unscale_gradients();
         failed_in("unscaling gradients", &self.state, result)?;
-        self.look_again();
+        self.repeat_batch();
         self.on_before_optimizer_step()?;
         {
             let _clipping = profiler.profile(self.actions.configure_gradient_clipping);
@@ -158,7 +158,7 @@ impl<M: TrainModule> Run<'_, M> {
         self.state.loss = Some(loss);
         progress::loss_is(loss);
         if self.settings.stop_on_invalid_loss && !loss.is_finite() {
-            return Err(TrainError::InvalidLoss { loss, place: self.state.place() });
+            return Err(TrainError::InvalidLoss { loss, position: self.state.position() });
         }
         Ok(())
     }

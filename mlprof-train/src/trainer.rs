@@ -144,7 +144,7 @@ impl<M: TrainModule> Trainer<M> {
         self
     }
 
-    /// Whether a loss that is not a number, or infinite, ends the fit with an error; true by
+    /// Sets whether a loss that is not a number, or infinite, ends the fit with an error; true by
     /// default.
     #[must_use]
     pub fn stop_on_invalid_loss(mut self, stops: bool) -> Self {
@@ -167,17 +167,17 @@ impl<M: TrainModule> Trainer<M> {
         self
     }
 
-    /// Whether to show progress on standard error, on rank 0: a bar on a terminal, a line per epoch
-    /// elsewhere.
+    /// Sets whether progress is shown on standard error, on rank 0: a bar on a terminal, a line per
+    /// epoch elsewhere.
     #[must_use]
     pub fn progress_bar(mut self, shows: bool) -> Self {
         self.settings.shows_progress = shows;
         self
     }
 
-    /// What the first Ctrl-C (or SIGTERM, or SIGHUP) during a stage does. By default it ends the
-    /// process, as without a profiler, after the report. With [`Interrupt::Return`], which needs no
-    /// profiler, it ends the stage after the running batch, with a checkpoint;
+    /// Sets the effect of the first Ctrl-C (or SIGTERM, or SIGHUP) during a stage. By default it
+    /// ends the process, as without a profiler, after the report. With [`Interrupt::Return`], which
+    /// needs no profiler, it ends the stage after the running batch, with a checkpoint;
     /// [`fit`](Self::fit) then returns [`StopReason::Interrupted`](super::StopReason::Interrupted),
     /// and the program goes on. See the module [`interrupt`](mlprof_core::interrupt).
     #[must_use]
@@ -186,12 +186,13 @@ impl<M: TrainModule> Trainer<M> {
         self
     }
 
-    /// Whether the process listens to `mlprof ps`, `mlprof top` and `mlprof record` from here on,
-    /// to its end, as with `MLPROF_LIVE=1` in its environment. `false`, the default, leaves that to
-    /// the environment, and `MLPROF_LIVE=0` forbids it. It takes one of mlprof's plugins, or the
-    /// crate `mlprof-live`; what is in the way is said on standard error, and the training goes on.
+    /// Sets whether the process listens to `mlprof ps`, `mlprof top` and `mlprof record` from here
+    /// on, to its end, as with `MLPROF_LIVE=1` in its environment. `false`, the default, leaves
+    /// that to the environment, and `MLPROF_LIVE=0` forbids it. It takes one of mlprof's plugins,
+    /// or the crate `mlprof-live`; what is in the way is said on standard error, and the training
+    /// goes on.
     ///
-    /// *Cost*: some nanoseconds per action, and a lock that nobody else holds per step.
+    /// *Cost*: some nanoseconds per action, and an uncontended lock per step.
     #[must_use]
     pub fn live(self, listens: bool) -> Self {
         if listens {

@@ -4,8 +4,8 @@
 /// `ProfiledLayer` and `ProfiledLayerT`. For plugins, not for programs.
 ///
 /// A macro, because a plugin may give its framework's traits only to types of its own: it names the
-/// traits, the types of their forwards, the calls for a wrapped layer and for its output, and the function
-/// that names a type. The forwards of recurrent layers differ: a plugin writes them by
+/// traits, the types of their forwards, the calls for a wrapped layer and for its output, and the
+/// function that names a type. The forwards of recurrent layers differ: a plugin writes them by
 /// `ProfiledLayer::measure`.
 ///
 /// The documentation comes from the plugin, for its examples are in the framework's words.

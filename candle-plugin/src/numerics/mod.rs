@@ -149,9 +149,10 @@ fn each<T: Copy>(
 }
 
 /// Reports a tensor that a training step learns from, under a name such as `images`. Call it at the
-/// beginning of a training step, before the first module. The record of the profiler of numbers then
-/// has the tensor's hash, by which `mlprof compare-numerics` finds out whether two runs had the same
-/// batches. Without it the input of the first module stands for the batch, and labels are unknown.
+/// beginning of a training step, before the first module. The record of the profiler of numbers
+/// then has the tensor's hash, by which `mlprof compare-numerics` finds out whether two runs had
+/// the same batches. Without it the input of the first module stands for the batch, and labels are
+/// unknown.
 ///
 /// ```
 /// # use candle_core::{Device, Tensor};
@@ -161,15 +162,15 @@ fn each<T: Copy>(
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 ///
-/// *Cost* if no profiler wants it: one relaxed load; otherwise that of any other tensor, and a hash in
-/// recorded steps.
+/// *Cost* if no profiler wants it: one relaxed load; otherwise that of any other tensor, and a hash
+/// in recorded steps.
 #[inline]
 pub fn record_batch(name: &str, tensor: &Tensor) {
     hook::observe_batch::<Candle>(name, tensor);
 }
 
-/// Reports the output of a layer that is not a tensor; `make` makes a tensor of it if a profiler reads
-/// it. *Cost* if no profiler wants it: one relaxed load.
+/// Reports the output of a layer that is not a tensor; `make` makes a tensor of it if a profiler
+/// reads it. *Cost* if no profiler wants it: one relaxed load.
 #[inline]
 pub(crate) fn observe_lazy_output(
     layer: Action,
@@ -184,7 +185,8 @@ pub(crate) fn observe_lazy_output(
     }
 }
 
-/// Reports gradients and parameters before a step of an optimizer; `None` if no profiler wants them.
+/// Reports gradients and parameters before a step of an optimizer; `None` if no profiler wants
+/// them.
 pub(crate) fn begin_step(vars: &NamedVars, gradients: &GradStore) -> Option<ObservedStep<Candle>> {
     ObservedStep::begin(|| named(vars), |var| gradients.get(var).cloned())
 }

@@ -70,7 +70,7 @@ pub fn train_and_test<M: TrainModule>(
             None => trainer.fit(module, train, valid)?,
         };
         match &outcome.stopped {
-            StopReason::Asked(reason) if trainer_options.patience.is_some() => {
+            StopReason::Requested(reason) if trainer_options.patience.is_some() => {
                 mlprof_core::output::say(format_args!("stopped early: {reason}"));
                 Ok(())
             }

@@ -85,21 +85,21 @@ impl EarlyStopping {
         self
     }
 
-    /// Whether a value that is not finite ends the fit; true by default.
+    /// Sets whether a value that is not finite ends the fit; true by default.
     #[must_use]
     pub fn check_finite(mut self, checks: bool) -> Self {
         self.check_finite = checks;
         self
     }
 
-    /// Whether a check is an error if the metric was not logged; true by default.
+    /// Sets whether a check is an error if the metric was not logged; true by default.
     #[must_use]
     pub fn strict(mut self, is_strict: bool) -> Self {
         self.strict = is_strict;
         self
     }
 
-    /// Whether to check after each training epoch, instead of after each validation.
+    /// Sets whether checks come after training epochs (`true`) or validations (`false`).
     #[must_use]
     pub fn check_on_train_epoch_end(mut self, checks: bool) -> Self {
         self.check_on_train_epoch_end = Some(checks);

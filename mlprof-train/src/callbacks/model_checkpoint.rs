@@ -45,12 +45,12 @@ pub struct ModelCheckpoint {
     save_on_train_epoch_end: Option<bool>,
     /// Step of the checkpoint that was saved last.
     saved_step: Option<usize>,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<SavedFiles>>,
 }
 
 /// Files that are kept, and their values of the monitored metric.
 #[derive(Debug, Clone, Default)]
-struct Kept {
+struct SavedFiles {
     /// The best one first, of equal ones the earlier; without a metric the latest one last.
     top: Vec<(PathBuf, f64)>,
     last: Option<PathBuf>,
@@ -111,7 +111,8 @@ impl ModelCheckpoint {
         self
     }
 
-    /// Whether to save each checkpoint also as `last`, in place of the one before.
+    /// Sets whether each checkpoint is also saved as `last`, in place of the one before; false by
+    /// default.
     #[must_use]
     pub fn save_last(mut self, saves: bool) -> Self {
         self.saves_last = saves;
@@ -132,7 +133,7 @@ impl ModelCheckpoint {
         self
     }
 
-    /// Whether to save after each training epoch, instead of after each validation.
+    /// Sets whether checkpoints are saved after training epochs (`true`) or validations (`false`).
     #[must_use]
     pub fn save_on_train_epoch_end(mut self, saves: bool) -> Self {
         self.save_on_train_epoch_end = Some(saves);
@@ -155,7 +156,7 @@ impl ModelCheckpoint {
         self.lock().last.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, SavedFiles> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -15,13 +15,13 @@ use mlprof_events::clock::Stopwatch;
 
 /// Epoch, steps per second and loss: a bar on a terminal, a line per epoch elsewhere.
 ///
-/// A [`Trainer`](super::Trainer) has one unless told otherwise.
+/// A [`Trainer`](super::Trainer) has one by default.
 #[derive(Debug)]
 pub(super) struct ProgressBar {
     bar: Option<Bar>,
     began: Stopwatch,
     batches: usize,
-    /// What the running training epoch is called; validation is then a part of it.
+    /// Title of the running training epoch, of which a validation is then a part.
     epoch: Option<String>,
 }
 
@@ -41,7 +41,7 @@ impl ProgressBar {
         }
     }
 
-    /// What the bar is called from here on.
+    /// Changes the title of the bar.
     fn rename(&mut self, title: &str) {
         if let Some(bar) = &mut self.bar {
             title.clone_into(&mut bar.title);

@@ -45,7 +45,7 @@ fn early_stopping_ends_a_fit_and_its_count_is_in_checkpoints() {
     let trainer = || trainer(6).callback(scores()).callback(stopping().patience(2));
     let outcome = fit(&mut trainer().checkpoint_dir(folder.path()), None);
     assert_eq!(outcome.epochs, 4);
-    let StopReason::Asked(reason) = &outcome.stopped else { panic!("{outcome:?}") };
+    let StopReason::Requested(reason) = &outcome.stopped else { panic!("{outcome:?}") };
     assert_eq!(reason, "score has not become better than 2 for 2 checks");
     // After the first of the two.
     let path = folder.path().join("epoch=2-step=30.safetensors");
@@ -68,7 +68,7 @@ fn early_stopping_sees_each_of_several_validations() {
     // The weight nears 3 at first: it is the first overshooting that ends it, inside an epoch.
     let mut trainer = trainer(20).val_check_interval(3).callback(stopping);
     let outcome = fit(&mut trainer, None);
-    assert!(matches!(outcome.stopped, StopReason::Asked(_)), "{outcome:?}");
+    assert!(matches!(outcome.stopped, StopReason::Requested(_)), "{outcome:?}");
     assert_ne!(outcome.steps % 10, 0, "inside an epoch: {outcome:?}");
 }
 

@@ -33,7 +33,7 @@ fn fit(
 }
 
 fn asked() -> StopReason {
-    StopReason::Asked("enough".into())
+    StopReason::Requested("enough".into())
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn a_panic_goes_on_after_the_report() {
 fn a_request_to_stop_ends_after_the_batch() {
     let watched = Watched::new();
     let stopped = fit(Trouble::Stop, &watched).expect("no error");
-    assert_eq!(stopped, StopReason::Asked("enough".into()));
+    assert_eq!(stopped, StopReason::Requested("enough".into()));
     assert_eq!(watched.calls("[LightningModule]Triple.on_train_batch_end"), 5);
     assert_eq!(watched.calls("[LightningModule]Triple.on_fit_end"), 1);
     has_report(&watched);

@@ -1,5 +1,5 @@
-//! Observations of a framework's tensors: outputs of layers, batches, losses, and the parameters of a
-//! model around a step of its optimizer.
+//! Observations of a framework's tensors: outputs of layers, batches, losses, and the parameters of
+//! a model around a step of its optimizer.
 
 use std::cell::RefCell;
 
@@ -7,7 +7,8 @@ use mlprof_events::{Action, Interest, ObservedTensor, TensorNumbers, TensorRole}
 
 use super::{interest, tensor};
 
-/// Relation of a tensor that a device reduces to an earlier state of it; `T` is a framework's tensor.
+/// Relation of a tensor that a device reduces to an earlier state of it; `T` is a framework's
+/// tensor.
 #[derive(Debug)]
 pub enum Change<'tensor, T> {
     /// No relation.
@@ -42,8 +43,8 @@ impl<T> Change<'_, T> {
     }
 }
 
-/// A framework whose tensors change in place, such as candle and tch. For plugins, not for programs:
-/// they implement it for a type of their own.
+/// A framework whose tensors change in place, such as candle and tch. For plugins, not for
+/// programs: they implement it for a type of their own.
 #[doc(hidden)]
 pub trait TensorFramework {
     /// A handle of a tensor.
@@ -78,7 +79,8 @@ pub fn observe_output<F: TensorFramework>(layer: Action, input: &F::Tensor, outp
     }
 }
 
-/// Reports a tensor that a training step learns from. *Cost* if no profiler wants it: one relaxed load.
+/// Reports a tensor that a training step learns from. *Cost* if no profiler wants it: one relaxed
+/// load.
 #[doc(hidden)]
 #[inline]
 pub fn observe_batch<F: TensorFramework>(name: &str, tensor: &F::Tensor) {
@@ -108,8 +110,8 @@ fn observe<F: TensorFramework>(
 
 /// A step of an optimizer whose parameters change in place and are reported before and after it.
 ///
-/// *Cost*: an allocation for each parameter, and on devices a copy of each that is reduced, until the
-/// step has ended.
+/// *Cost*: an allocation for each parameter, and on devices a copy of each that is reduced, until
+/// the step has ended.
 #[doc(hidden)]
 pub struct ObservedStep<F: TensorFramework> {
     parameters: Vec<Parameter<F::Tensor>>,
@@ -124,8 +126,8 @@ struct Parameter<T> {
 }
 
 impl<F: TensorFramework> ObservedStep<F> {
-    /// Reports gradients, where a parameter has one, and parameters before the step. Returns `None` if
-    /// no profiler wants them; `parameters` is then not called.
+    /// Reports gradients, where a parameter has one, and parameters before the step. Returns `None`
+    /// if no profiler wants them; `parameters` is then not called.
     pub fn begin(
         parameters: impl FnOnce() -> Vec<(String, F::Tensor)>,
         gradient: impl Fn(&F::Tensor) -> Option<F::Tensor>,

@@ -110,9 +110,10 @@ impl TensorNumbers for Numbers<'_> {
 }
 
 /// Reports a tensor that a training step learns from, under a name such as `images`. Call it at the
-/// beginning of a training step, before the first module. The record of the profiler of numbers then
-/// has the tensor's hash, by which `mlprof compare-numerics` finds out whether two runs had the same
-/// batches. Without it the input of the first module stands for the batch, and labels are unknown.
+/// beginning of a training step, before the first module. The record of the profiler of numbers
+/// then has the tensor's hash, by which `mlprof compare-numerics` finds out whether two runs had
+/// the same batches. Without it the input of the first module stands for the batch, and labels are
+/// unknown.
 ///
 /// ```
 /// let (images, classes) = (tch::Tensor::from_slice(&[0f32, 1.]), tch::Tensor::from_slice(&[3i64]));
@@ -120,15 +121,15 @@ impl TensorNumbers for Numbers<'_> {
 /// mlprof_tch::record_batch("classes", &classes);
 /// ```
 ///
-/// *Cost* if no profiler wants it: one relaxed load; otherwise that of any other tensor, and a hash in
-/// recorded steps.
+/// *Cost* if no profiler wants it: one relaxed load; otherwise that of any other tensor, and a hash
+/// in recorded steps.
 #[inline]
 pub fn record_batch(name: &str, tensor: &Tensor) {
     hook::observe_batch::<Tch>(name, tensor);
 }
 
-/// Reports gradients and parameters before a step of an optimizer; `None` if no profiler wants them.
-/// `parameters` is then not called.
+/// Reports gradients and parameters before a step of an optimizer; `None` if no profiler wants
+/// them. `parameters` is then not called.
 pub(crate) fn begin_step(
     parameters: impl FnOnce() -> Vec<(String, Tensor)>,
 ) -> Option<ObservedStep<Tch>> {

@@ -1,5 +1,5 @@
-//! Reductions of tensors on their device: launched when a tensor is observed, read when the step has
-//! ended.
+//! Reductions of tensors on their device: launched when a tensor is observed, read when the step
+//! has ended.
 
 use mlprof_core::hook::{
     self, DeviceReduction, DeviceReductions, LEAST_NORMAL_F16, ReducedNumbers, Reduction,
@@ -9,8 +9,8 @@ use tch::{Device, Kind, TchError, Tensor};
 
 static REDUCTIONS: DeviceReductions<DeviceNumbers> = DeviceReductions::new();
 
-/// Launches the reduction of the flat tensor that `flat` returns; `None` if the device refuses it. The
-/// launched ops are not counted as the program's.
+/// Launches the reduction of the flat tensor that `flat` returns; `None` if the device refuses it.
+/// The launched ops are not counted as the program's.
 pub(super) fn begin(
     reduction: Reduction,
     flat: impl FnOnce() -> Result<Tensor, TchError>,

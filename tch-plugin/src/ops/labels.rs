@@ -85,9 +85,9 @@ fn report_label(storage: Storage, category: MemoryCategory) {
     hook::label_memory(&MemoryLabel { address, bytes, device, category });
 }
 
-/// Guard around a step of an optimizer, which finds the memory of the optimizer's state: allocations of
-/// the step that outlive it, and memory that its ops read and that is neither a variable nor a gradient.
-/// The latter was allocated in earlier steps, recorded or not.
+/// Guard around a step of an optimizer, which finds the memory of the optimizer's state:
+/// allocations of the step that outlive it, and memory that its ops read and that is neither a
+/// variable nor a gradient. The latter was allocated in earlier steps, recorded or not.
 pub(crate) struct TrackedStep {
     is_tracked: bool,
 }

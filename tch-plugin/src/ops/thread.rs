@@ -42,8 +42,8 @@ thread_local! {
         const { RefCell::new(Thread { open: Vec::new(), nodes: 0 }) };
 }
 
-/// Calls `work` with the state of the thread, unless the thread is being torn down or a profiler runs
-/// the op while it handles another one.
+/// Calls `work` with the state of the thread, unless the thread is being torn down or a profiler
+/// runs the op while it handles another one.
 #[inline(always)]
 fn with_thread(work: impl FnOnce(&mut Thread)) {
     let _ = THREAD.try_with(|thread| {
