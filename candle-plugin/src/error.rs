@@ -1,4 +1,4 @@
-//! Errors of the connection between candle and the training loop.
+//! Errors of this crate.
 
 use candle_core::Shape;
 
@@ -6,28 +6,28 @@ use candle_core::Shape;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// candle returned an error.
+    /// An error of candle.
     #[error(transparent)]
     Candle(#[from] candle_core::Error),
-    /// The optimizer has no variables, so there is nothing to train.
+    /// The optimizer has no variables.
     #[error(
         "the optimizer was given no variables: build the model before its optimizer, and take the \
          variables from the VarMap that the model was built with"
     )]
     NoVariables,
-    /// The loss has more or less than one element, but backward needs exactly one.
+    /// The loss is not a single number.
     #[error("the loss has the shape {shape:?} instead of one element: take its mean or its sum")]
     NotOneElement {
-        /// Shape of the loss that the training step returned.
+        /// Shape of the loss.
         shape: Shape,
     },
-    /// The loss does not depend on any variable of the optimizer.
+    /// The loss does not depend on the optimizer's variables.
     #[error(
         "backward reached none of the optimizer's {variables} variables: was the model built with \
          another VarMap, or is the loss computed from a detached tensor?"
     )]
     NotReached {
-        /// Number of the optimizer's variables.
+        /// Number of variables of the optimizer.
         variables: usize,
     },
 }

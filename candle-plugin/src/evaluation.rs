@@ -1,19 +1,16 @@
-//! Counts outputs for which candle keeps the computation graph during an evaluation.
+//! Operations that candle records for a backward pass while a network is evaluated.
 
-use candle_core::{Result, Tensor};
+use candle_core::Tensor;
 use mlprof_core::Evaluation;
 use mlprof_core::hook::EvaluatedOutputsCounter;
 
-/// Counter over all profiled layers.
+/// Outputs of all profiled layers.
 pub(crate) static OUTPUTS: EvaluatedOutputsCounter = EvaluatedOutputsCounter::new();
 
-/// Counts a layer's output if it has a computation graph. *Cost* outside evaluations: one
-/// thread-local read.
+/// Counts the output of a layer. *Cost* outside of evaluations: a thread-local read.
 #[inline]
-pub(crate) fn count(output: &Result<Tensor>) {
-    if Evaluation::is_running()
-        && let Ok(output) = output
-    {
+pub(crate) fn count(output: &Tensor) {
+    if Evaluation::is_running() {
         OUTPUTS.count(output.track_op());
     }
 }

@@ -1,4 +1,4 @@
-//! candle's entry in the report header.
+//! The framework in reports: candle, its features and devices.
 
 use candle_core::{Device, DeviceLocation, utils};
 use mlprof_core::hook::{Framework, declare_device, declare_evaluated_outputs, declare_framework};
@@ -7,18 +7,18 @@ use crate::evaluation;
 
 const NAME: &str = "candle";
 
-/// The supported candle version.
+/// candle versions that this crate supports.
 const VERSION: &str = "0.11";
 
-/// Adds candle to the report, with a note that candle does not report its ops. Repeated calls are
-/// allowed.
+/// Declares for reports that the program trains with candle, which has no op hooks. May be called
+/// many times.
 pub(crate) fn declare() {
     declare_framework(read);
     declare_evaluated_outputs(NAME, &evaluation::OUTPUTS);
     mlprof_core::hook::announce_without_ops(NAME);
 }
 
-/// Adds a device that candle trains on to the report.
+/// Declares for reports that candle trains on this device.
 pub(crate) fn trains_on(device: &Device) {
     declare_device(NAME, &device_name(device));
     #[cfg(feature = "cuda")]
@@ -27,7 +27,7 @@ pub(crate) fn trains_on(device: &Device) {
     }
 }
 
-/// Returns the device's name in PyTorch's notation.
+/// Returns the device's name in the style of PyTorch.
 fn device_name(device: &Device) -> String {
     match device.location() {
         DeviceLocation::Cpu => "cpu".to_owned(),

@@ -1,4 +1,4 @@
-//! Classification of host memory, if the host's allocator is tracked.
+//! Memory categories of tensors on the host, for profilers of the allocator.
 
 use candle_core::{CpuStorage, Storage, Tensor};
 use mlprof_core::Interest;
@@ -7,8 +7,8 @@ use mlprof_core::hook::{self, MemoryCategory, MemoryDevice, MemoryLabel};
 
 use crate::named_vars::NamedVars;
 
-/// The memory of an optimizer's variables and state. candle's optimizers do not expose their state.
-/// It is therefore detected by the allocations during the creation of the optimizer.
+/// Memory of an optimizer's variables and of its state. candle's optimizers do not expose their
+/// state: it is the memory that is allocated while the optimizer is made.
 #[derive(Debug, Default)]
 pub(crate) struct OptimizerMemory {
     vars: NamedVars,
@@ -33,20 +33,21 @@ impl OptimizerMemory {
         &self.vars
     }
 
-    /// Labels the optimizer's memory for a profiler that records memory. *Cost* without one: one
-    /// relaxed load.
+    /// Labels the memory if a profiler records it. *Cost* otherwise: one relaxed load.
     pub(crate) fn label(&self) {
         if !hook::interest().contains(Interest::MEMORY) {
             return;
         }
         for var in self.vars.vars() {
             if let Some(block) = on_the_host(var.as_tensor()) {
-                tell(block, MemoryCategory::Parameter);
+                report_label(block, MemoryCategory::Parameter);
             }
         }
         match &self.state {
             Some(blocks) => {
-                blocks.iter().for_each(|block| tell(*block, MemoryCategory::OptimizerState));
+                blocks
+                    .iter()
+                    .for_each(|block| report_label(*block, MemoryCategory::OptimizerState));
             }
             None if is_installed() => hook::note(
                 "memory has no state of an optimizer that was made before it was profiled, for candle's \
@@ -58,7 +59,7 @@ impl OptimizerMemory {
     }
 }
 
-fn tell(block: KeptBlock, category: MemoryCategory) {
+fn report_label(block: KeptBlock, category: MemoryCategory) {
     let KeptBlock { address, bytes } = block;
     hook::label_memory(&MemoryLabel { address, bytes, device: MemoryDevice::Cpu, category });
 }

@@ -4,8 +4,10 @@ use candle_core::{Module, ModuleT, Result, Tensor};
 use candle_nn::RNN;
 use candle_nn::var_builder::{Backend, VarBuilderArgs};
 use mlprof_core::names::short_type_name;
+use mlprof_core::{Action, hook};
 
-use crate::{evaluation, framework, numerics};
+use crate::numerics::{self, Candle};
+use crate::{evaluation, framework};
 
 mlprof_core::layer_wrappers! {
     /// Adds `.profile_layer(path)` to every [`Module`]: layers, closures, and a `Sequential` and
@@ -85,7 +87,8 @@ mlprof_core::layer_wrappers! {
     /// *Measured time*: execution time on a CPU; time to queue the work on CUDA and Metal. *Cost*:
     /// the name is created once, in this function. Without an active profiler, each forward pass
     /// costs one additional relaxed load.
-    ProfiledLayer, announced by framework::declare(), named by short_type_name;
+    ProfiledLayer, announced by framework::declare(), named by short_type_name,
+        from Tensor => Result<Tensor>, observed by observe_output;
 }
 
 impl<B: Backend> ModulePath for VarBuilderArgs<'_, B> {
@@ -150,38 +153,19 @@ impl<B: Backend> ProfileBuilderExt for VarBuilderArgs<'_, B> {
     }
 }
 
-impl<M> ProfiledLayer<M> {
-    /// Measures a forward pass like [`measure`](Self::measure), for a forward that maps one tensor
-    /// to another. [`NumericsProfiler`](mlprof_core::NumericsProfiler) observes these tensors.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of `forward`.
-    #[inline]
-    pub fn measure_output(
-        &self,
-        input: &Tensor,
-        forward: impl FnOnce(&M) -> Result<Tensor>,
-    ) -> Result<Tensor> {
-        let output = self.measure(forward);
-        numerics::tell_output(self.action, input, &output);
-        evaluation::count(&output);
-        output
-    }
-}
-
-impl<M: Module> Module for ProfiledLayer<M> {
-    #[inline]
-    fn forward(&self, input: &Tensor) -> Result<Tensor> {
-        self.measure_output(input, |layer| layer.forward(input))
+#[inline]
+fn observe_output(layer: Action, input: &Tensor, output: &Result<Tensor>) {
+    if let Ok(output) = output {
+        hook::observe_output::<Candle>(layer, input, output);
+        evaluation::count(output);
     }
 }
 
 impl<M: RNN> ProfiledLayer<M> {
     /// Reports the states, stacked into one tensor, as the output of a recurrent layer.
     #[inline]
-    fn tell_states(&self, input: &Tensor, states: &[M::State]) {
-        numerics::tell_made_output(self.action, input, || self.layer.states_to_tensor(states));
+    fn observe_states(&self, input: &Tensor, states: &[M::State]) {
+        numerics::observe_lazy_output(self.action, input, || self.layer.states_to_tensor(states));
     }
 }
 
@@ -195,21 +179,21 @@ impl<M: RNN> RNN for ProfiledLayer<M> {
     #[inline]
     fn step(&self, input: &Tensor, state: &M::State) -> Result<M::State> {
         let state = self.measure(|layer| layer.step(input, state))?;
-        self.tell_states(input, std::slice::from_ref(&state));
+        self.observe_states(input, std::slice::from_ref(&state));
         Ok(state)
     }
 
     #[inline]
     fn seq(&self, input: &Tensor) -> Result<Vec<M::State>> {
         let states = self.measure(|layer| layer.seq(input))?;
-        self.tell_states(input, &states);
+        self.observe_states(input, &states);
         Ok(states)
     }
 
     #[inline]
     fn seq_init(&self, input: &Tensor, init_state: &M::State) -> Result<Vec<M::State>> {
         let states = self.measure(|layer| layer.seq_init(input, init_state))?;
-        self.tell_states(input, &states);
+        self.observe_states(input, &states);
         Ok(states)
     }
 
@@ -218,19 +202,11 @@ impl<M: RNN> RNN for ProfiledLayer<M> {
     }
 }
 
-impl<M: ModuleT> ModuleT for ProfiledLayerT<M> {
-    #[inline]
-    fn forward_t(&self, input: &Tensor, train: bool) -> Result<Tensor> {
-        self.0.measure_output(input, |layer| layer.forward_t(input, train))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use candle_core::{DType, Device};
     use candle_nn::VarBuilder;
-    use mlprof_core::Action;
 
     #[test]
     fn names_hold_the_type_and_the_path() {

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, DeviceLocation, Tensor, Var};
 use candle_nn::{AdamW, Optimizer, SGD};
+use mlprof_core::hook::observe_loss;
 use mlprof_core::names::short_type_name;
 use mlprof_train::{self as train, SavedState, TrainOptimizer};
 
@@ -13,7 +14,8 @@ use crate::adam::Adam;
 use crate::gradients::{norm, scale_to_norm};
 use crate::memory::OptimizerMemory;
 use crate::named_vars::NamedVars;
-use crate::{Error, framework, numerics};
+use crate::numerics::{self, Candle};
+use crate::{Error, framework};
 
 /// A candle optimizer with its accumulated gradients.
 /// [`configure_optimizers`](train::TrainModule::configure_optimizers) returns it.
@@ -261,7 +263,7 @@ impl<O: Optimizer + 'static> TrainOptimizer for CandleOptimizer<O> {
 
     fn backward(&mut self, loss: &Tensor, scale: f64) -> train::Result<()> {
         one_element(loss)?;
-        numerics::tell_loss(loss);
+        observe_loss::<Candle>(loss);
         let gradients =
             if scale == 1.0 { loss.backward()? } else { loss.affine(scale, 0.0)?.backward()? };
         self.keep(gradients)?;
@@ -279,14 +281,14 @@ impl<O: Optimizer + 'static> TrainOptimizer for CandleOptimizer<O> {
 
     fn step(&mut self) -> train::Result<()> {
         self.memory.label();
-        let told = numerics::begin_step(&self.vars, &self.gradients);
+        let step = numerics::begin_step(&self.vars, &self.gradients);
         let adam = (&mut self.optimizer as &mut dyn Any).downcast_mut::<AdamW>();
         match (&mut self.adam, adam) {
             (Some(own), Some(adam)) => own.step(adam.params(), &self.gradients)?,
             _ => self.optimizer.step(&self.gradients)?,
         }
-        if let Some(told) = told {
-            told.end();
+        if let Some(step) = step {
+            step.end();
         }
         Ok(self.wait()?)
     }

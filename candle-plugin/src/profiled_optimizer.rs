@@ -5,11 +5,13 @@ use std::ops::{Deref, DerefMut};
 use candle_core::backprop::GradStore;
 use candle_core::{Device, Result, Tensor, Var};
 use candle_nn::Optimizer;
+use mlprof_core::hook::observe_loss;
 use mlprof_core::profile;
 
 use crate::memory::OptimizerMemory;
 use crate::named_vars::NamedVars;
-use crate::{actions, framework, numerics};
+use crate::numerics::{self, Candle};
+use crate::{actions, framework};
 
 /// Adds `.profile_optimizer()` to every candle optimizer.
 pub trait ProfileOptimizerExt: Optimizer + sealed::Optimizer {
@@ -97,10 +99,10 @@ impl<O: Optimizer> Optimizer for ProfiledOptimizer<O> {
     fn step(&mut self, gradients: &GradStore) -> Result<()> {
         let _scope = profile!(actions::OPTIMIZER_UPDATE);
         self.memory.label();
-        let told = numerics::begin_step(self.memory.variables(), gradients);
+        let step = numerics::begin_step(self.memory.variables(), gradients);
         self.optimizer.step(gradients)?;
-        if let Some(told) = told {
-            told.end();
+        if let Some(step) = step {
+            step.end();
         }
         self.wait()
     }
@@ -108,7 +110,7 @@ impl<O: Optimizer> Optimizer for ProfiledOptimizer<O> {
     fn backward_step(&mut self, loss: &Tensor) -> Result<()> {
         let gradients = {
             let _scope = profile!(actions::BACKWARD);
-            numerics::tell_loss(loss);
+            observe_loss::<Candle>(loss);
             let gradients = loss.backward()?;
             self.wait()?;
             gradients
@@ -165,7 +167,7 @@ pub trait ProfileBackwardExt: sealed::Backward {
 impl ProfileBackwardExt for Tensor {
     fn profile_backward(&self) -> Result<GradStore> {
         let _scope = profile!(actions::BACKWARD);
-        numerics::tell_loss(self);
+        observe_loss::<Candle>(self);
         self.backward()
     }
 }

@@ -2,32 +2,28 @@
 
 use candle_core::{Device, Result, Tensor};
 
-/// A batch that can be moved to a device. A module's
-/// [`transfer_batch_to_device`](mlprof_train::TrainModule::transfer_batch_to_device) usually calls
-/// it.
-///
-/// It is implemented for tensors and for tuples, vectors and options of them. Implement it for your
-/// own batch type by moving its parts. A tensor that is already on the device is not copied.
-///
-/// ```
-/// use candle_core::{DType, Device, Tensor};
-/// use mlprof_candle::MoveTo;
-///
-/// let images = Tensor::zeros((2, 3), DType::F32, &Device::Cpu)?;
+mlprof_train::move_to! {
+    /// A batch that can be moved to a device. A module's
+    /// [`transfer_batch_to_device`](mlprof_train::TrainModule::transfer_batch_to_device) usually
+    /// calls it.
+    ///
+    /// It is implemented for tensors and for tuples, vectors and options of them. Implement it for
+    /// your own batch type by moving its parts. A tensor that is already on the device is not
+    /// copied.
+    ///
+    /// ```
+    /// use candle_core::{DType, Device, Tensor};
+    /// use mlprof_candle::MoveTo;
+    ///
+    /// let images = Tensor::zeros((2, 3), DType::F32, &Device::Cpu)?;
 /// let batch = (images, Tensor::new(&[0u32, 1], &Device::Cpu)?);
-/// let (images, classes) = batch.move_to(&Device::Cpu)?;
-/// # assert_eq!((images.dims(), classes.dims()), (&[2, 3][..], &[2][..]));
-/// # Ok::<(), candle_core::Error>(())
-/// ```
-///
-/// *Cost*: the copy. candle waits for copies from the host to CUDA or Metal.
-pub trait MoveTo: Sized {
-    /// Returns the batch on `device`.
+    /// let (images, classes) = batch.move_to(&Device::Cpu)?;
+    /// # assert_eq!((images.dims(), classes.dims()), (&[2, 3][..], &[2][..]));
+    /// # Ok::<(), candle_core::Error>(())
+    /// ```
     ///
-    /// # Errors
-    ///
-    /// Returns candle's error, for example if the device is out of memory.
-    fn move_to(self, device: &Device) -> Result<Self>;
+    /// *Cost*: the copy. candle waits for copies from the host to CUDA or Metal.
+    MoveTo: &Device, candle_core::Error;
 }
 
 impl MoveTo for Tensor {
@@ -35,32 +31,6 @@ impl MoveTo for Tensor {
         self.to_device(device)
     }
 }
-
-impl<T: MoveTo> MoveTo for Vec<T> {
-    fn move_to(self, device: &Device) -> Result<Self> {
-        self.into_iter().map(|part| part.move_to(device)).collect()
-    }
-}
-
-impl<T: MoveTo> MoveTo for Option<T> {
-    fn move_to(self, device: &Device) -> Result<Self> {
-        self.map(|part| part.move_to(device)).transpose()
-    }
-}
-
-macro_rules! tuples {
-    ($(($($part:ident)+))+) => {$(
-        impl<$($part: MoveTo),+> MoveTo for ($($part,)+) {
-            #[expect(non_snake_case, reason = "the parts are named as their types")]
-            fn move_to(self, device: &Device) -> Result<Self> {
-                let ($($part,)+) = self;
-                Ok(($($part.move_to(device)?,)+))
-            }
-        }
-    )+};
-}
-
-tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
 
 #[cfg(test)]
 mod tests {

@@ -61,7 +61,7 @@ fn shuffled(context: &EpochContext) -> impl Iterator<Item = Result<Points>> + us
     batches.into_iter().map(Ok)
 }
 
-fn trainer() -> Trainer {
+fn trainer<M: TrainModule>() -> Trainer<M> {
     Trainer::new().max_epochs(3).seed(5).progress_bar(false)
 }
 
@@ -82,7 +82,7 @@ fn is_the_same_after_an_interruption<O: Optimizer + 'static, Config: Clone>(
         assert_ne!(killed.net.bits()?, whole.net.bits()?);
         let path = folder.path().join(format!("epoch=1-step={steps}.safetensors"));
         let mut resumed = learner(None)?;
-        let outcome = trainer().prepare(&mut resumed).ckpt_path(&path).fit(&shuffled, None)?;
+        let outcome = trainer().resume(&mut resumed, &path, &shuffled, None)?;
         assert_eq!((outcome.epochs, outcome.steps), (3, 18));
         assert_eq!(resumed.net.bits()?, whole.net.bits()?);
     }
@@ -119,7 +119,7 @@ fn refusal<O: Optimizer + 'static, Config: Clone>(
 ) -> Result<String> {
     let mut learner = Learner { net: Net::new()?, make, config: config.clone(), stops_at: None };
     let before = learner.net.bits()?;
-    let error = trainer().prepare(&mut learner).ckpt_path(path).fit(&shuffled, None);
+    let error = trainer().resume(&mut learner, path, &shuffled, None);
     let error = error.expect_err("refused");
     assert!(matches!(error, TrainError::Resume { .. }), "{error}");
     assert_eq!(learner.net.bits()?, before);

@@ -70,7 +70,7 @@ impl TrainModule for Learner {
     }
 }
 
-fn trainer() -> Trainer {
+fn trainer<M: TrainModule>() -> Trainer<M> {
     Trainer::new().max_epochs(3).progress_bar(false)
 }
 

@@ -1,7 +1,7 @@
 //! Actions of a run. They are interned before the loop, so that the loop only copies 4-byte
 //! handles.
 
-use super::hooks::{module_hooks, optimizer_hooks, shared_hooks};
+use super::hooks::{callback_hooks, module_hooks, optimizer_hooks, shared_hooks};
 use mlprof_core::names::{self, hook};
 use mlprof_core::{Action, Stage};
 
@@ -26,14 +26,14 @@ macro_rules! declare_actions {
 shared_hooks!(declare_actions SharedActions);
 optimizer_hooks!(declare_actions OptimizerActions);
 module_hooks!(declare_actions ModuleActions);
+callback_hooks!(declare_actions SanityCheckActions);
 
 /// Actions of one callback.
 #[derive(Clone, Copy)]
 pub(super) struct CallbackActions {
     pub(super) shared: SharedActions,
     pub(super) optimizer: OptimizerActions,
-    pub(super) on_sanity_check_start: Action,
-    pub(super) on_sanity_check_end: Action,
+    pub(super) sanity_check: SanityCheckActions,
     pub(super) on_exception: Action,
     pub(super) on_save_checkpoint: Action,
     pub(super) on_load_checkpoint: Action,
@@ -45,8 +45,7 @@ impl CallbackActions {
         Self {
             shared: SharedActions::new("Callback", name),
             optimizer: OptimizerActions::new("Callback", name),
-            on_sanity_check_start: action("on_sanity_check_start"),
-            on_sanity_check_end: action("on_sanity_check_end"),
+            sanity_check: SanityCheckActions::new("Callback", name),
             on_exception: action("on_exception"),
             on_save_checkpoint: action("on_save_checkpoint"),
             on_load_checkpoint: action("on_load_checkpoint"),
@@ -54,7 +53,7 @@ impl CallbackActions {
     }
 }
 
-/// Actions of the module, the strategy and the trainer itself.
+/// Actions of the module, the strategy and the trainer.
 #[derive(Clone, Copy)]
 pub(super) struct RunActions {
     pub(super) shared: SharedActions,
@@ -87,7 +86,7 @@ pub(super) struct RunActions {
     pub(super) predict: LoaderActions,
 }
 
-/// Actions for one kind of data: making the iterator, waiting for a batch, running the step.
+/// Actions of one kind of data: making the iterator, waiting for a batch, the step.
 #[derive(Clone, Copy)]
 pub(super) struct LoaderActions {
     pub(super) dataloader: Action,
@@ -96,7 +95,7 @@ pub(super) struct LoaderActions {
 }
 
 impl RunActions {
-    /// Creates the actions for a module whose type is named `module`.
+    /// Interns the actions of a module of the type named `module`.
     pub(super) fn new(module: &str) -> Self {
         let of_module = |name| Action::new(&hook("LightningModule", module, name));
         let strategy = |name| Action::new(&hook("Strategy", STRATEGY, name));
@@ -137,7 +136,7 @@ impl RunActions {
         }
     }
 
-    /// Returns the actions for the data of a stage.
+    /// Returns the actions of the data of a stage.
     pub(super) fn loader(&self, stage: Stage) -> LoaderActions {
         match stage {
             Stage::Fit => self.train,
@@ -148,7 +147,7 @@ impl RunActions {
     }
 }
 
-/// Returns the name for the data of a stage in messages.
+/// Returns the name of a stage's data in messages.
 pub(super) fn loader_name(stage: Stage) -> &'static str {
     match stage {
         Stage::Fit => "training",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// Requests of hooks that the trainer has not served yet.
 #[derive(Default)]
 pub(crate) struct Requests {
-    /// File extension of checkpoints.
+    /// Extension of checkpoint files.
     pub(crate) extension: &'static str,
     /// Trainer's own checkpoint directory.
     pub(crate) directory: Option<PathBuf>,

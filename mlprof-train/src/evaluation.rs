@@ -1,6 +1,6 @@
 //! Passes without learning: validation, sanity check, test and prediction.
 
-use super::Limit;
+use super::Portion;
 use super::actions::loader_name;
 use super::error::{Result, TrainError};
 use super::loader::DataLoader;
@@ -156,7 +156,7 @@ impl<M: TrainModule> Run<'_, M> {
         hook!(self, on_validation_batch_end, on_test_batch_end, on_predict_batch_end)
     }
 
-    fn limit(&self, stage: Stage) -> (Limit, &'static str) {
+    fn limit(&self, stage: Stage) -> (Portion, &'static str) {
         let settings = self.settings;
         match stage {
             Stage::Fit => (settings.limit_train_batches, "limit_train_batches"),
@@ -168,10 +168,10 @@ impl<M: TrainModule> Run<'_, M> {
                     return (settings.limit_val_batches, "limit_val_batches");
                 };
                 let steps = match settings.limit_val_batches {
-                    Limit::Batches(limit) => steps.min(limit),
-                    Limit::Share(_) => steps,
+                    Portion::Batches(limit) => steps.min(limit),
+                    Portion::Share(_) => steps,
                 };
-                (Limit::Batches(steps), "num_sanity_val_steps")
+                (Portion::Batches(steps), "num_sanity_val_steps")
             }
         }
     }

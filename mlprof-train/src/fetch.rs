@@ -2,7 +2,7 @@
 
 use super::actions::{LoaderActions, loader_name};
 use super::error::{BoxError, Result, TrainError};
-use super::limit::Limit;
+use super::portion::Portion;
 use super::state::TrainerState;
 use mlprof_core::{Profiler, ProfilerExt};
 
@@ -15,7 +15,7 @@ type BatchIterator<'loader, Batch> = Box<dyn Iterator<Item = Result<Batch>> + 'l
 /// times. Otherwise, one batch is fetched ahead.
 pub(super) struct Batches<'loader, Batch> {
     iterator: BatchIterator<'loader, Batch>,
-    /// Number of batches, if the iterator reports it.
+    /// Number of batches, if the iterator knows it.
     available: Option<usize>,
     /// Maximum number of batches to use.
     limit: Option<usize>,
@@ -30,7 +30,7 @@ impl<'loader, Batch> Batches<'loader, Batch> {
     /// messages.
     pub(super) fn new(
         iterator: BatchIterator<'loader, Batch>,
-        limit: Limit,
+        limit: Portion,
         setting: &str,
         actions: LoaderActions,
     ) -> Result<Self, TrainError> {
@@ -38,7 +38,7 @@ impl<'loader, Batch> Batches<'loader, Batch> {
             (low, Some(high)) if low == high => Some(low),
             _ => None,
         };
-        let limit = limit.of(available, setting).map_err(TrainError::Setting)?;
+        let limit = limit.limit_of(available, setting).map_err(TrainError::Setting)?;
         Ok(Self { iterator, available, limit, ahead: None, fetched: 0, is_over: false, actions })
     }
 
@@ -126,8 +126,8 @@ impl<'loader, Batch> Batches<'loader, Batch> {
     }
 
     fn error(&self, state: &TrainerState, source: BoxError) -> TrainError {
-        let mut place = state.place();
-        place.batch = Some(self.fetched);
-        TrainError::Loader { loader: loader_name(state.stage), place, source }
+        let mut position = state.position();
+        position.batch = Some(self.fetched);
+        TrainError::Loader { loader: loader_name(state.stage), position, source }
     }
 }

@@ -247,14 +247,14 @@ impl<M: TrainModule> Run<'_, M> {
         self.evaluate(validation, Stage::Validate, None).map(drop)
     }
 
-    /// Returns `true` if a validation is due after `done` batches of the epoch.
+    /// Returns whether a validation comes after a batch, when `done` batches of the epoch are done.
     fn is_validation_due(&mut self, interval: Option<usize>, done: usize, is_last: bool) -> bool {
         let epochs = self.settings.check_val_every_n_epoch;
         if epochs.is_some_and(|epochs| !(self.state.epoch + 1).is_multiple_of(epochs)) {
             return false;
         }
-        // A fit that was requested to end validates once more before it ends.
-        if self.is_asked_to_stop().is_some() {
+        // A fit that ends on request validates the weights that it has learned.
+        if self.requested_stop().is_some() {
             return true;
         }
         let done = if epochs.is_some() { done } else { self.state.batches_run };
@@ -266,7 +266,7 @@ impl<M: TrainModule> Run<'_, M> {
         &mut self,
         loader: &'data dyn DataLoader<M::Batch>,
         stage: Stage,
-        (limit, setting): (super::Limit, &'static str),
+        (limit, setting): (super::Portion, &'static str),
     ) -> Result<Batches<'data, M::Batch>, TrainError> {
         let actions = self.actions.loader(stage);
         let context = epoch_context(&self.state);
@@ -276,7 +276,7 @@ impl<M: TrainModule> Run<'_, M> {
         };
         let iterator = iterator.map_err(|source| TrainError::Loader {
             loader: super::actions::loader_name(stage),
-            place: self.state.place(),
+            position: self.state.position(),
             source,
         })?;
         Batches::new(iterator, limit, setting, actions)

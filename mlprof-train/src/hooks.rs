@@ -1,53 +1,63 @@
 //! Hooks that modules and callbacks have in common, listed once.
 
-/// Passes the list of shared hooks to the macro `$consume`. The list begins with the tokens after
-/// the macro's name in brackets. Each entry is a hook's name and its documentation.
+/// Passes the list to the macro `$consume`, after `[arguments of the call]`: each hook's name, and
+/// when it is called.
 macro_rules! shared_hooks {
     ($consume:ident $($with:tt)*) => {
         $consume! {
             [$($with)*]
-            on_fit_start: "A fit begins; optimizers are configured.";
-            on_fit_end: "A fit ends.";
-            on_train_start: "Training begins, after the sanity check.";
-            on_train_end: "Training ends.";
-            on_train_epoch_start: "A training epoch begins.";
-            on_train_epoch_end: "A training epoch ends, before its checkpoint is saved.";
-            on_train_batch_start: "A training batch is on the device.";
-            on_train_batch_end: "A training batch is done.";
-            on_validation_start: "Validation begins, inside a fit or alone.";
-            on_validation_end: "Validation ends.";
-            on_validation_epoch_start: "The pass over the validation data begins.";
-            on_validation_epoch_end: "The pass over the validation data ends.";
-            on_validation_batch_start: "A validation batch is on the device.";
-            on_validation_batch_end: "A validation batch is done.";
-            on_test_start: "A test run begins.";
-            on_test_end: "A test run ends.";
-            on_test_epoch_start: "The pass over the test data begins.";
-            on_test_epoch_end: "The pass over the test data ends.";
-            on_test_batch_start: "A test batch is on the device.";
-            on_test_batch_end: "A test batch is done.";
-            on_predict_start: "A prediction run begins.";
-            on_predict_end: "A prediction run ends.";
-            on_predict_epoch_start: "The pass over the data begins.";
-            on_predict_epoch_end: "The pass over the data ends.";
-            on_predict_batch_start: "A batch is on the device.";
-            on_predict_batch_end: "A batch is done.";
-            setup: "A stage begins: before everything else but `configure_callbacks` and `prepare_data`.";
-            teardown: "A stage ends, last of all.";
+            on_fit_start: "Runs when a fit begins. The optimizers are already configured.";
+            on_fit_end: "Runs when a fit ends.";
+            on_train_start: "Runs when training begins, after the sanity check.";
+            on_train_end: "Runs when training ends.";
+            on_train_epoch_start: "Runs when a training epoch begins.";
+            on_train_epoch_end: "Runs when a training epoch ends, before its checkpoint is saved.";
+            on_train_batch_start: "Runs before a training batch, which is already on the device.";
+            on_train_batch_end: "Runs after a training batch.";
+            on_validation_start: "Runs when a validation begins, inside a fit or alone.";
+            on_validation_end: "Runs when a validation ends.";
+            on_validation_epoch_start: "Runs when the pass over the validation data begins.";
+            on_validation_epoch_end: "Runs when the pass over the validation data ends.";
+            on_validation_batch_start: "Runs before a validation batch, which is already on the device.";
+            on_validation_batch_end: "Runs after a validation batch.";
+            on_test_start: "Runs when a test run begins.";
+            on_test_end: "Runs when a test run ends.";
+            on_test_epoch_start: "Runs when the pass over the test data begins.";
+            on_test_epoch_end: "Runs when the pass over the test data ends.";
+            on_test_batch_start: "Runs before a test batch, which is already on the device.";
+            on_test_batch_end: "Runs after a test batch.";
+            on_predict_start: "Runs when a prediction run begins.";
+            on_predict_end: "Runs when a prediction run ends.";
+            on_predict_epoch_start: "Runs when the pass over the prediction data begins.";
+            on_predict_epoch_end: "Runs when the pass over the prediction data ends.";
+            on_predict_batch_start: "Runs before a prediction batch, which is already on the device.";
+            on_predict_batch_end: "Runs after a prediction batch.";
+            setup: "Runs when a stage begins, after `configure_callbacks` and `prepare_data`.";
+            teardown: "Runs last, when a stage ends.";
         }
     };
 }
 
-/// Passes the list of hooks around the optimizer to `$consume`. The module's version of these hooks
-/// also receives the optimizer.
+/// The hooks around the optimizer, which pass the optimizer to a module.
 macro_rules! optimizer_hooks {
     ($consume:ident $($with:tt)*) => {
         $consume! {
             [$($with)*]
-            on_before_zero_grad: "Gradients are about to be forgotten.";
-            on_before_backward: "The loss is known; backward comes next.";
-            on_after_backward: "Gradients are there. Where several processes train together, they average them here.";
-            on_before_optimizer_step: "The optimizer is about to step; gradients are not clipped yet.";
+            on_before_zero_grad: "Runs before the gradients are cleared.";
+            on_before_backward: "Runs before the backward pass. The loss is already computed.";
+            on_after_backward: "Runs after the backward pass. Processes that train together average their gradients here.";
+            on_before_optimizer_step: "Runs before the optimizer step. The gradients are not clipped yet.";
+        }
+    };
+}
+
+/// Hooks that only a callback has.
+macro_rules! callback_hooks {
+    ($consume:ident $($with:tt)*) => {
+        $consume! {
+            [$($with)*]
+            on_sanity_check_start: "The sanity check begins.";
+            on_sanity_check_end: "The sanity check ends.";
         }
     };
 }
@@ -58,13 +68,13 @@ macro_rules! module_hooks {
     ($consume:ident $($with:tt)*) => {
         $consume! {
             [$($with)*]
-            prepare_data: "Download or unpack data: called first, by one process of each node (local rank 0).";
-            configure_model: "Build what is too large to be built before the stage is known.";
-            on_validation_model_eval: "Validation is about to begin: turn dropout and its like off.";
-            on_validation_model_train: "Validation is over: turn dropout and its like on again.";
-            on_test_model_eval: "A test is about to begin: turn dropout and its like off.";
-            on_test_model_train: "A test is over: turn dropout and its like on again.";
-            on_predict_model_eval: "Prediction is about to begin: turn dropout and its like off.";
+            prepare_data: "Downloads or unpacks data. Runs before `setup`, in one process of each node (local rank 0).";
+            configure_model: "Builds parts of the model that are too large to build before the stage is known.";
+            on_validation_model_eval: "Runs before a validation. Disable dropout and similar layers here.";
+            on_validation_model_train: "Runs after a validation. Enable dropout and similar layers again here.";
+            on_test_model_eval: "Runs before a test. Disable dropout and similar layers here.";
+            on_test_model_train: "Runs after a test. Enable dropout and similar layers again here.";
+            on_predict_model_eval: "Runs before a prediction. Disable dropout and similar layers here.";
         }
     };
 }
@@ -76,7 +86,7 @@ macro_rules! plain_methods {
         ///
         /// # Errors
         ///
-        /// A returned error ends the stage, after its report.
+        /// An error ends the stage, after its report.
         fn $name(&mut self, trainer: &mut $crate::TrainerState) -> $crate::Result<()> {
             let _ = trainer;
             Ok(())
@@ -84,4 +94,4 @@ macro_rules! plain_methods {
     )*};
 }
 
-pub(super) use {module_hooks, optimizer_hooks, plain_methods, shared_hooks};
+pub(super) use {callback_hooks, module_hooks, optimizer_hooks, plain_methods, shared_hooks};

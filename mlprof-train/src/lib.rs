@@ -5,9 +5,9 @@
 //! of an optimizer. A [`Trainer`] runs the loop and measures each part under the name that
 //! Lightning uses. Each stage ends with the profiler's report.
 //!
-//! The framework's plugin provides a [`TrainOptimizer`], which implements backward, gradient
-//! clipping, the optimizer step, and reading a loss. The documentation of the plugins shows whole
-//! programs. In this example, the "framework" is one number that learns to be 3:
+//! The plugin of a framework provides its [`TrainOptimizer`]: backward, gradient
+//! clipping, the optimizer step, and how a loss is read. The plugins show whole programs; here the
+//! "framework" is one number that learns to be 3:
 //!
 //! ```
 //! use mlprof_train::{Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState};
@@ -127,17 +127,16 @@ mod evaluation;
 mod fetch;
 mod fit;
 mod hooks;
-mod limit;
 mod listener;
 mod loader;
 mod metrics;
 mod module;
-mod module_callback;
+mod move_to;
 mod optimizer;
 mod options;
 mod outcome;
 mod plateau;
-mod prepared_fit;
+mod portion;
 mod progress;
 mod rerun;
 mod restore;
@@ -151,30 +150,27 @@ mod state;
 mod step;
 mod trainer;
 
-pub use callback::Callback;
-pub use callbacks::{
-    CheckpointPaths, EarlyStopping, LearningRateMonitor, LearningRates, Mode, ModelCheckpoint,
-};
+pub use callback::{Callback, HookContext};
+pub use callbacks::{EarlyStopping, LearningRateMonitor, Mode, ModelCheckpoint};
 pub use checkpoint::Checkpoint;
-pub use error::{BoxError, Place, Result, TrainError};
-pub use limit::{Interval, Limit};
-pub use loader::{DataLoader, EpochContext, LoaderItem, MakeEpoch, loader_fn};
+pub use error::{BoxError, Position, Result, TrainError};
+pub use loader::{DataLoader, EpochContext, loader_fn};
+#[doc(hidden)]
+pub use loader::{LoaderItem, MakeEpoch};
 pub use metrics::{LogOptions, Reduce};
 /// Core of mlprof: sessions, profilers and their settings, and reports as values.
 pub use mlprof_core;
 pub use module::{LossOf, TrainModule};
-pub use module_callback::{HookContext, ModuleCallback};
 pub use optimizer::{GradientClipAlgorithm, LrInterval, Optimizers, TrainOptimizer};
 pub use outcome::{EvaluationOutcome, FitOutcome, StopReason};
 pub use plateau::ReduceLrOnPlateau;
-pub use prepared_fit::PreparedFit;
-pub use progress::ProgressBar;
+pub use portion::Portion;
 pub use saved_state::{Dtype, SavedState, SavedTensor};
 pub use skip::SkipBatch;
 pub use state::TrainerState;
 pub use trainer::Trainer;
 
-/// Imports for a program with a training loop, including [`mlprof_core::prelude`].
+/// Names that programs with a training loop usually need, with those of [`mlprof_core::prelude`].
 ///
 /// `profile!("name")` measures a scope. `#[profiled]` measures a function, a method, or all methods
 /// of an `impl` block.
@@ -197,8 +193,9 @@ pub use trainer::Trainer;
 pub mod prelude {
     pub use crate::Result as TrainResult;
     pub use crate::{
-        Callback, Checkpoint, DataLoader, EpochContext, LogOptions, LrInterval, Optimizers, Reduce,
-        SavedState, TrainError, TrainModule, TrainOptimizer, Trainer, TrainerState, loader_fn,
+        Callback, Checkpoint, DataLoader, EpochContext, HookContext, LogOptions, LrInterval,
+        Optimizers, Reduce, SavedState, TrainError, TrainModule, TrainOptimizer, Trainer,
+        TrainerState, loader_fn,
     };
     pub use mlprof_core::prelude::*;
 }

@@ -1,91 +1,74 @@
-//! Callbacks of a run, together with their measured actions.
+//! A callback with its name and its interned actions.
 
 use super::actions::CallbackActions;
 use super::callback::Callback;
 use super::module::TrainModule;
-use super::module_callback::ModuleCallback;
 
-/// Callback with its name and its measured actions.
+/// A callback with its name and its interned actions.
 pub(super) struct Listener<'run, M: TrainModule> {
     callback: Held<'run, M>,
     pub(super) name: String,
     pub(super) actions: CallbackActions,
     pub(super) is_monitor: bool,
+    pub(super) saves_checkpoints: bool,
 }
 
 enum Held<'run, M: TrainModule> {
-    Own(Box<dyn Callback>),
-    Lent(&'run mut dyn Callback),
-    OfModule(&'run mut dyn ModuleCallback<M>),
+    Owned(Box<dyn Callback<M>>),
+    Borrowed(&'run mut dyn Callback<M>),
 }
 
 impl<'run, M: TrainModule> Listener<'run, M> {
-    pub(super) fn own(callback: Box<dyn Callback>) -> Self {
-        Self::new(Held::Own(callback))
+    pub(super) fn owned(callback: Box<dyn Callback<M>>) -> Self {
+        Self::new(Held::Owned(callback))
     }
 
-    pub(super) fn lent(callback: &'run mut dyn Callback) -> Self {
-        Self::new(Held::Lent(callback))
+    pub(super) fn borrowed(callback: &'run mut dyn Callback<M>) -> Self {
+        Self::new(Held::Borrowed(callback))
     }
 
-    pub(super) fn of_module(callback: &'run mut dyn ModuleCallback<M>) -> Self {
-        Self::new(Held::OfModule(callback))
+    fn new(mut held: Held<'run, M>) -> Self {
+        let callback = held.callback();
+        let name = callback.name();
+        Self {
+            actions: CallbackActions::new(&name),
+            is_monitor: callback.is_monitor(),
+            saves_checkpoints: callback.saves_checkpoints(),
+            name,
+            callback: held,
+        }
     }
 
-    fn new(mut callback: Held<'run, M>) -> Self {
-        let (name, is_monitor) = (callback.callback().name(), callback.callback().is_monitor());
-        Self { callback, actions: CallbackActions::new(&name), name, is_monitor }
-    }
-
-    pub(super) fn callback(&mut self) -> &mut dyn Callback {
+    pub(super) fn callback(&mut self) -> &mut dyn Callback<M> {
         self.callback.callback()
     }
-
-    /// Returns the callback if its hooks receive the module.
-    pub(super) fn module_callback(&mut self) -> Option<&mut dyn ModuleCallback<M>> {
-        match &mut self.callback {
-            Held::OfModule(callback) => Some(&mut **callback),
-            Held::Own(_) | Held::Lent(_) => None,
-        }
-    }
 }
 
 impl<M: TrainModule> Held<'_, M> {
-    fn callback(&mut self) -> &mut dyn Callback {
+    fn callback(&mut self) -> &mut dyn Callback<M> {
         match self {
-            Self::Own(callback) => &mut **callback,
-            Self::Lent(callback) => &mut **callback,
-            Self::OfModule(callback) => &mut **callback,
+            Self::Owned(callback) => &mut **callback,
+            Self::Borrowed(callback) => &mut **callback,
         }
     }
 }
 
-/// Sorts callbacks into the order of their calls. Those that save checkpoints come last, so that a
-/// checkpoint contains the effects of all others.
+/// Sorts listeners into calling order: those that save checkpoints come last, and see what all
+/// others have done.
 pub(super) fn sort<M: TrainModule>(listeners: &mut [Listener<'_, M>]) {
-    listeners.sort_by_key(|listener| listener.callback.saves());
+    listeners.sort_by_key(|listener| listener.saves_checkpoints);
 }
 
-impl<M: TrainModule> Held<'_, M> {
-    fn saves(&self) -> bool {
-        match self {
-            Self::Own(callback) => callback.saves_checkpoints(),
-            Self::Lent(callback) => callback.saves_checkpoints(),
-            Self::OfModule(callback) => callback.saves_checkpoints(),
-        }
-    }
-}
-
-/// Selection of the callbacks to call.
+/// The callbacks that a hook is called for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum Selection {
     All,
     /// Callbacks that watch metrics.
     Monitors,
     Others,
 }
 
-impl Which {
+impl Selection {
     pub(super) fn includes(self, is_monitor: bool) -> bool {
         match self {
             Self::All => true,

@@ -1,9 +1,9 @@
-//! Loaders, which provide the batches of each epoch.
+//! Loaders of batches.
 
 use super::error::{BoxError, Result};
 
-/// Information for a loader at the start of an epoch. With it, a loader can shuffle differently in
-/// each epoch and give each process its part of the data.
+/// Context of an epoch, by which a loader shuffles differently each time and gives each process its
+/// part of the data.
 ///
 /// The default is the first epoch of a single process, to try a loader without a trainer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,9 +13,9 @@ pub struct EpochContext {
     pub epoch: usize,
     /// Seed of the trainer; 0 if it has none.
     pub seed: u64,
-    /// Rank of this process among all processes of the run.
+    /// Rank of this process in the run.
     pub rank: u32,
-    /// Number of processes in the run.
+    /// Number of processes of the run.
     pub world_size: u32,
 }
 
@@ -71,8 +71,8 @@ pub trait DataLoader<Batch> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the data cannot be read. An error from here or from the iterator ends
-    /// the stage, and the report is still delivered.
+    /// The data cannot be read. An error of this method or of the iterator ends the stage, after
+    /// its report.
     fn batches<'loader>(
         &'loader self,
         context: &EpochContext,
@@ -101,8 +101,8 @@ where
     }
 }
 
-/// Item that the iterator of a [`DataLoader`] closure may yield: a [`Result`] of a batch, or a
-/// batch that is a tuple.
+/// Item of the iterator of a [`DataLoader`] closure: a [`Result`] of a batch, or a batch that is a
+/// tuple.
 #[diagnostic::on_unimplemented(
     message = "a loader cannot yield `{Self}`: it is neither a `mlprof_train::Result` nor a tuple",
     label = "this iterator's items are not batches",
@@ -204,7 +204,7 @@ where
 mod tests {
     use super::*;
 
-    /// Imitates a framework's own data set: an iterator with a lifetime and its own error type.
+    /// A data set of a framework: an iterator with a lifetime and an error type of its own.
     struct Windows<'data> {
         data: &'data [u32],
         size: usize,

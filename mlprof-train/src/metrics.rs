@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Reduction of all values that are logged under one name to a single value.
+/// Reduction of the values that are logged under one name to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reduce {
     /// Weighted mean of the values.
@@ -43,37 +43,36 @@ impl Default for LogOptions {
 }
 
 impl LogOptions {
-    /// Creates the default options: the mean of the pass over the data, shown in the progress bar.
+    /// Returns the defaults: the mean of the pass over the data, shown in the progress bar.
     pub const fn new() -> Self {
         let reduce = Reduce::Mean;
         Self { on_step: false, on_epoch: true, prog_bar: true, reduce, weight: 1.0 }
     }
 
-    /// Sets whether the value itself is available until the next one is logged. The default is
-    /// `false`. Together with [`on_epoch`](Self::on_epoch), the value is also available as
-    /// `{name}_step`, and the result of the pass as `{name}_epoch`.
+    /// Sets whether the value itself is available until the next one is logged; false by default.
+    /// With [`on_epoch`](Self::on_epoch) its name is `{name}_step`, and the value of the pass is
+    /// `{name}_epoch`.
     #[must_use]
     pub const fn on_step(mut self, is_kept: bool) -> Self {
         self.on_step = is_kept;
         self
     }
 
-    /// Sets whether the values of a pass are reduced to one value at its end. The default is
-    /// `true`.
+    /// Sets whether the values of the pass are reduced to one when it ends; true by default.
     #[must_use]
     pub const fn on_epoch(mut self, is_reduced: bool) -> Self {
         self.on_epoch = is_reduced;
         self
     }
 
-    /// Sets whether the progress bar shows the value. The default is `true`.
+    /// Sets whether the progress bar shows the value; true by default.
     #[must_use]
     pub const fn prog_bar(mut self, is_shown: bool) -> Self {
         self.prog_bar = is_shown;
         self
     }
 
-    /// Sets how the values of a pass are reduced to one value. The default is their mean.
+    /// Sets the reduction of the pass's values; their mean by default.
     #[must_use]
     pub const fn reduce(mut self, reduce: Reduce) -> Self {
         self.reduce = reduce;

@@ -1,4 +1,4 @@
-//! The user's part of a training program: a model and how it learns.
+//! The trait that users implement: a model and how it learns.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ macro_rules! methods_with_optimizer {
         ///
         /// # Errors
         ///
-        /// A returned error ends the fit, after its report.
+        /// An error ends the fit, after its report.
         fn $name(
             &mut self,
             optimizer: &mut Self::Optimizer,
@@ -29,7 +29,7 @@ macro_rules! methods_with_optimizer {
     )*};
 }
 
-/// Loss type of a module, from which its optimizer starts the backward pass.
+/// Loss of a module, from which its optimizer starts backward.
 pub type LossOf<M> = <<M as TrainModule>::Optimizer as TrainOptimizer>::Loss;
 
 /// A model and how it learns: the counterpart of Lightning's `LightningModule`.
@@ -39,71 +39,70 @@ pub type LossOf<M> = <<M as TrainModule>::Optimizer as TrainOptimizer>::Loss;
 ///
 /// Each hook is measured as `[LightningModule]{Type}.{hook}`, where `{Type}` is the implementing
 /// type. Steps are measured as `[Strategy]SingleDeviceStrategy.{step}`.
-pub trait TrainModule {
-    /// Type of the batches that loaders yield. Use a tuple or a struct for several tensors.
+pub trait TrainModule: Sized {
+    /// Batch that loaders yield. Several tensors are a tuple or a struct.
     type Batch;
-    /// Optimizer type, provided by the framework's plugin.
+    /// Optimizer of the framework's plugin.
     type Optimizer: TrainOptimizer;
 
-    /// Runs the forward pass of a batch and returns the loss.
+    /// Runs the forward pass of a training batch and returns the loss.
     ///
     /// # Errors
     ///
-    /// A returned error ends the fit, after its report.
+    /// An error ends the fit, after its report.
     fn training_step(
         &mut self,
         batch: &Self::Batch,
         trainer: &mut TrainerState,
     ) -> Result<LossOf<Self>>;
 
-    /// Creates the optimizer, optionally with a learning rate schedule.
+    /// Returns the optimizer, with a learning rate schedule if there is one.
     ///
     /// # Errors
     ///
-    /// A returned error ends the fit, after its report.
+    /// An error ends the fit, after its report.
     fn configure_optimizers(&mut self) -> Result<Optimizers<Self::Optimizer>>;
 
-    /// Runs a validation batch. [Log](TrainerState::log_weighted) the values that you want to see.
+    /// Runs a validation batch. [Log](TrainerState::log_with) its metrics.
     ///
     /// # Errors
     ///
-    /// A returned error ends the stage, after its report.
+    /// An error ends the stage, after its report.
     fn validation_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
         let _ = (batch, trainer);
         Ok(())
     }
 
-    /// Runs a test batch. [Log](TrainerState::log_weighted) the values that you want to see.
+    /// Runs a test batch. [Log](TrainerState::log_with) its metrics.
     ///
     /// # Errors
     ///
-    /// A returned error ends the stage, after its report.
+    /// An error ends the stage, after its report.
     fn test_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
         let _ = (batch, trainer);
         Ok(())
     }
 
-    /// Runs a prediction batch. Store the predictions in the module, or use
+    /// Predicts a batch. Keep the predictions in the module, or use
     /// [`Trainer::predict_with`](super::Trainer::predict_with), which returns them.
     ///
     /// # Errors
     ///
-    /// A returned error ends the stage, after its report.
+    /// An error ends the stage, after its report.
     fn predict_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
         let _ = (batch, trainer);
         Ok(())
     }
 
-    /// Returns the number of samples in a training batch, which is usually a tensor's first
-    /// dimension. `mlprof top` computes samples per second from it. The default, `None`, means that
-    /// the number is unknown.
+    /// Returns the number of samples of a training batch, from which `mlprof top` computes samples
+    /// per second: usually a tensor's first dimension. `None`, the default, if it is unknown.
     fn batch_size(&self, batch: &Self::Batch) -> Option<usize> {
         let _ = batch;
         None
     }
 
     /// Returns the module's own callbacks, which are called after those of the trainer.
-    fn configure_callbacks(&mut self) -> Vec<Box<dyn Callback>> {
+    fn configure_callbacks(&mut self) -> Vec<Box<dyn Callback<Self>>> {
         Vec::new()
     }
 
@@ -113,7 +112,7 @@ pub trait TrainModule {
     ///
     /// # Errors
     ///
-    /// A returned error ends the stage, after its report.
+    /// An error ends the stage, after its report.
     fn seed_everything(&mut self, seed: u64) -> Result<()> {
         let _ = seed;
         Ok(())
@@ -127,7 +126,7 @@ pub trait TrainModule {
     ///
     /// # Errors
     ///
-    /// A returned error ends the stage, after its report.
+    /// An error ends the stage, after its report.
     fn on_before_batch_transfer(
         &mut self,
         batch: Self::Batch,
@@ -141,7 +140,7 @@ pub trait TrainModule {
     ///
     /// # Errors
     ///
-    /// A returned error ends the stage, after its report.
+    /// An error ends the stage, after its report.
     fn transfer_batch_to_device(
         &mut self,
         batch: Self::Batch,
@@ -155,7 +154,7 @@ pub trait TrainModule {
     ///
     /// # Errors
     ///
-    /// A returned error ends the stage, after its report.
+    /// An error ends the stage, after its report.
     fn on_after_batch_transfer(
         &mut self,
         batch: Self::Batch,
@@ -165,12 +164,11 @@ pub trait TrainModule {
         Ok(batch)
     }
 
-    /// Clears the gradients before a validation inside a fit. It is not called while gradients are
-    /// still being accumulated.
+    /// Clears gradients before a validation inside of a fit, unless more are to be added to them.
     ///
     /// # Errors
     ///
-    /// A returned error ends the fit, after its report.
+    /// An error ends the fit, after its report.
     fn on_validation_model_zero_grad(
         &mut self,
         optimizer: &mut Self::Optimizer,
@@ -180,12 +178,11 @@ pub trait TrainModule {
         optimizer.zero_grad()
     }
 
-    /// Clears the gradients. It is called at the first of the batches whose gradients are
-    /// accumulated.
+    /// Clears gradients, at the first batch of those that are accumulated.
     ///
     /// # Errors
     ///
-    /// A returned error ends the fit, after its report.
+    /// An error ends the fit, after its report.
     fn optimizer_zero_grad(
         &mut self,
         optimizer: &mut Self::Optimizer,
@@ -195,19 +192,21 @@ pub trait TrainModule {
         optimizer.zero_grad()
     }
 
-    /// Clips gradients to the trainer's `gradient_clip_val`, if it has one, with its
+    /// Clips gradients to the trainer's `gradient_clip_val`, if it has one, by its
     /// `gradient_clip_algorithm`.
     ///
     /// # Errors
     ///
-    /// A returned error ends the fit, after its report.
+    /// An error ends the fit, after its report.
     fn configure_gradient_clipping(
         &mut self,
         optimizer: &mut Self::Optimizer,
         gradient_clip_val: Option<f64>,
+        gradient_clip_algorithm: GradientClipAlgorithm,
         trainer: &mut TrainerState,
     ) -> Result<()> {
-        match (gradient_clip_val, trainer.gradient_clip_algorithm()) {
+        let _ = trainer;
+        match (gradient_clip_val, gradient_clip_algorithm) {
             (None, _) => Ok(()),
             (Some(max_norm), GradientClipAlgorithm::Norm) => optimizer.clip_gradients(max_norm),
             (Some(max_value), GradientClipAlgorithm::Value) => {
@@ -216,14 +215,14 @@ pub trait TrainModule {
         }
     }
 
-    /// Returns the weights for a checkpoint from which training can be
-    /// [resumed](super::PreparedFit::ckpt_path). The plugins have functions for it. With the
-    /// default, `None`, checkpoints contain only the file that
-    /// [`save_checkpoint`](Self::save_checkpoint) writes, and training cannot be resumed from them.
+    /// Returns the weights for a checkpoint that training can be
+    /// [resumed](super::Trainer::resume) from; the plugins have functions for it. `None`,
+    /// the default, leaves checkpoints to [`save_checkpoint`](Self::save_checkpoint): they are then
+    /// weights alone.
     ///
     /// # Errors
     ///
-    /// A returned error ends the fit, after its report. Earlier checkpoints stay.
+    /// An error ends the fit, after its report. Earlier checkpoints stay.
     fn weights(&mut self) -> Result<Option<SavedState>> {
         Ok(None)
     }
@@ -244,7 +243,7 @@ pub trait TrainModule {
     ///
     /// # Errors
     ///
-    /// A returned error ends the fit, after its report.
+    /// An error ends the fit, after its report.
     fn on_save_checkpoint(
         &mut self,
         checkpoint: &mut Checkpoint,
@@ -259,7 +258,7 @@ pub trait TrainModule {
     ///
     /// # Errors
     ///
-    /// A returned error ends the fit, after its report.
+    /// An error ends the fit, after its report.
     fn on_load_checkpoint(
         &mut self,
         checkpoint: &Checkpoint,
@@ -279,7 +278,7 @@ pub trait TrainModule {
     ///
     /// # Errors
     ///
-    /// A returned error ends the fit, after its report. Earlier checkpoints stay.
+    /// An error ends the fit, after its report. Earlier checkpoints stay.
     fn save_checkpoint(&mut self, path: &Path) -> Result<()> {
         let _ = path;
         Err("the module has no save_checkpoint: implement TrainModule::save_checkpoint, or leave \
@@ -287,7 +286,7 @@ pub trait TrainModule {
             .into())
     }
 
-    /// Returns the file extension of checkpoints.
+    /// Returns the extension of checkpoint files.
     fn checkpoint_extension(&self) -> &'static str {
         "safetensors"
     }

@@ -1,4 +1,4 @@
-//! Interface between the loop and a framework: computing and applying gradients.
+//! The interface between the loop and a framework: computing and applying gradients.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,24 @@ use super::error::Result;
 use super::plateau::ReduceLrOnPlateau;
 use super::saved_state::SavedState;
 
-/// Interface between the loop and one framework. Plugins implement it for the framework's
+/// An optimizer as the loop drives it. The plugin of a framework implements it for the framework's
 /// optimizers.
 ///
 /// The loop measures every call, so an implementation does not need to.
 pub trait TrainOptimizer {
-    /// Loss that a training step returns and backward starts from: a tensor with one element.
+    /// Loss that a training step returns and backward starts from: a tensor of one element.
     type Loss;
 
-    /// Returns the loss as a number. On an accelerator, this waits until the device has computed
-    /// it.
+    /// Returns the loss as a number. On an accelerator this waits until the device has computed it.
     ///
     /// # Errors
     ///
-    /// Returns the framework's error, for example if the loss has more than one element.
+    /// An error of the framework, such as a loss of more than one element.
     fn loss_value(&self, loss: &Self::Loss) -> Result<f64>;
 
-    /// Returns `true` if [`loss_value`](Self::loss_value) waits for a device. The loop then reads
-    /// the loss only every [`log_every_n_steps`](super::Trainer::log_every_n_steps) steps, so that
-    /// the device does not stall. Otherwise, as on a CPU, it reads every loss.
+    /// Returns whether [`loss_value`](Self::loss_value) waits for a device. The loop then reads the
+    /// loss only every [`log_every_n_steps`](super::Trainer::log_every_n_steps) steps, so as not to
+    /// hold the device up; on a CPU it reads every one.
     fn reading_waits(&self, loss: &Self::Loss) -> bool {
         let _ = loss;
         false
@@ -37,11 +36,11 @@ pub trait TrainOptimizer {
     /// Returns the framework's error.
     fn zero_grad(&mut self) -> Result<()>;
 
-    /// Adds the gradients of `loss · scale` to the existing gradients.
+    /// Adds the gradients of `loss · scale` to the accumulated ones.
     ///
     /// # Errors
     ///
-    /// Returns the framework's error.
+    /// The framework's errors.
     fn backward(&mut self, loss: &Self::Loss, scale: f64) -> Result<()>;
 
     /// Scales all gradients together so that their norm is at most `max_norm`. The norm is the root
@@ -49,7 +48,7 @@ pub trait TrainOptimizer {
     ///
     /// # Errors
     ///
-    /// Returns the framework's error.
+    /// The framework's errors.
     fn clip_gradients(&mut self, max_norm: f64) -> Result<()>;
 
     /// Limits every element of every gradient to `-max_value ..= max_value`.
@@ -88,7 +87,7 @@ pub trait TrainOptimizer {
     ///
     /// # Errors
     ///
-    /// Returns the framework's error.
+    /// The framework's errors.
     fn step(&mut self) -> Result<()>;
 
     /// Returns the state that a checkpoint keeps, such as the moments of each parameter.
@@ -143,11 +142,11 @@ pub trait TrainOptimizer {
     ///
     /// # Errors
     ///
-    /// Returns the framework's error.
+    /// The framework's errors.
     fn set_learning_rate(&mut self, learning_rate: f64) -> Result<()>;
 }
 
-/// Algorithm for clipping gradients, as in Lightning.
+/// Algorithm of gradient clipping, as in Lightning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GradientClipAlgorithm {
     /// Scales all gradients together to a maximum norm.
@@ -157,23 +156,23 @@ pub enum GradientClipAlgorithm {
     Value,
 }
 
-/// Interval at which a learning rate schedule advances.
+/// Interval of a learning rate schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LrInterval {
-    /// After every epoch, which is the default, as in Lightning.
+    /// After every epoch, as in Lightning by default.
     #[default]
     Epoch,
     /// After every optimizer step.
     Step,
 }
 
-type Schedule = Box<dyn FnMut(usize) -> f64>;
+type RateFunction = Box<dyn FnMut(usize) -> f64>;
 
-/// Input of a learning rate schedule.
-enum Follows {
-    /// Number of completed epochs or steps.
-    Count(Schedule),
-    /// Name of a logged metric, and the schedule that follows it.
+/// A learning rate schedule.
+enum Schedule {
+    /// By the number of epochs or steps that are done.
+    Count(RateFunction),
+    /// By a logged metric of this name.
     Metric(String, ReduceLrOnPlateau),
 }
 
@@ -183,7 +182,7 @@ enum Follows {
 /// `.into()` converts a single optimizer.
 pub struct Optimizers<O> {
     pub(super) optimizer: O,
-    schedule: Option<(LrInterval, Follows)>,
+    schedule: Option<(LrInterval, Schedule)>,
 }
 mlprof_core::debug_as_name!([O] Optimizers<O>);
 
@@ -207,7 +206,7 @@ impl<O> Optimizers<O> {
         interval: LrInterval,
         schedule: impl FnMut(usize) -> f64 + 'static,
     ) -> Self {
-        self.schedule = Some((interval, Follows::Count(Box::new(schedule))));
+        self.schedule = Some((interval, Schedule::Count(Box::new(schedule))));
         self
     }
 
@@ -224,15 +223,14 @@ impl<O> Optimizers<O> {
         monitor: impl Into<String>,
         schedule: ReduceLrOnPlateau,
     ) -> Self {
-        self.schedule = Some((interval, Follows::Metric(monitor.into(), schedule)));
+        self.schedule = Some((interval, Schedule::Metric(monitor.into(), schedule)));
         self
     }
 
-    /// Returns `true` if there is a schedule with this `interval` that follows a metric or not, as
-    /// `follows_metric` requires.
+    /// Returns whether there is a schedule that goes by `interval`, and by a metric or not.
     pub(super) fn has_schedule(&self, interval: LrInterval, follows_metric: bool) -> bool {
-        self.schedule.as_ref().is_some_and(|(own, follows)| {
-            *own == interval && matches!(follows, Follows::Metric(..)) == follows_metric
+        self.schedule.as_ref().is_some_and(|(own, schedule)| {
+            *own == interval && matches!(schedule, Schedule::Metric(..)) == follows_metric
         })
     }
 }
@@ -241,7 +239,7 @@ impl<O: TrainOptimizer> Optimizers<O> {
     /// Sets the rate of the first step and returns it.
     pub(super) fn begin(&mut self) -> Result<f64> {
         match &self.schedule {
-            Some((_, Follows::Count(_))) => self.schedule_step(0),
+            Some((_, Schedule::Count(_))) => self.schedule_step(0),
             _ => check_rate(self.optimizer.learning_rate(), "the optimizer"),
         }
     }
@@ -249,7 +247,7 @@ impl<O: TrainOptimizer> Optimizers<O> {
     /// Sets the learning rate after `done` epochs or steps, and returns the optimizer's current
     /// rate.
     pub(super) fn schedule_step(&mut self, done: usize) -> Result<f64> {
-        if let Some((_, Follows::Count(schedule))) = &mut self.schedule {
+        if let Some((_, Schedule::Count(schedule))) = &mut self.schedule {
             let rate = check_rate(schedule(done), "the schedule")?;
             self.optimizer.set_learning_rate(rate)?;
         }
@@ -260,7 +258,7 @@ impl<O: TrainOptimizer> Optimizers<O> {
     /// empty state.
     pub(super) fn schedule_state(&self) -> SavedState {
         match &self.schedule {
-            Some((_, Follows::Metric(_, schedule))) => schedule.state(),
+            Some((_, Schedule::Metric(_, schedule))) => schedule.state(),
             _ => SavedState::new(),
         }
     }
@@ -268,7 +266,7 @@ impl<O: TrainOptimizer> Optimizers<O> {
     /// Restores a state that [`schedule_state`](Self::schedule_state) returned.
     pub(super) fn load_schedule_state(&mut self, state: &SavedState) -> Result<()> {
         match &mut self.schedule {
-            Some((_, Follows::Metric(_, schedule))) => schedule.load_state(state),
+            Some((_, Schedule::Metric(_, schedule))) => schedule.load_state(state),
             _ => Ok(()),
         }
     }
@@ -276,7 +274,7 @@ impl<O: TrainOptimizer> Optimizers<O> {
     /// Updates the learning rate from the metric that the schedule follows, and returns the
     /// optimizer's current rate.
     pub(super) fn plateau_step(&mut self, metrics: &BTreeMap<String, f64>) -> Result<f64> {
-        if let Some((_, Follows::Metric(monitor, schedule))) = &mut self.schedule {
+        if let Some((_, Schedule::Metric(monitor, schedule))) = &mut self.schedule {
             let Some(metric) = metrics.get(monitor) else {
                 let known: Vec<_> = metrics.keys().collect();
                 return Err(format!(

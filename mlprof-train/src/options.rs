@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::limit::Limit;
+use super::module::TrainModule;
 use super::optimizer::GradientClipAlgorithm;
+use super::portion::Portion;
 use super::trainer::Trainer;
 
-impl Trainer {
+impl<M: TrainModule> Trainer<M> {
     /// Runs one epoch with `batches` batches of each loader, without sanity check and checkpoints,
     /// to find mistakes quickly. It overrides all conflicting settings.
     #[must_use]
@@ -19,7 +20,7 @@ impl Trainer {
     /// every epoch. Loaders receive epoch 0 each time. If a model cannot learn a few batches by
     /// heart, it has a mistake.
     #[must_use]
-    pub fn overfit_batches(mut self, limit: impl Into<Limit>) -> Self {
+    pub fn overfit_batches(mut self, limit: impl Into<Portion>) -> Self {
         self.settings.overfit_batches = Some(limit.into());
         self
     }
@@ -67,8 +68,8 @@ impl Trainer {
         self
     }
 
-    /// Sets the meaning of [`gradient_clip_val`](Self::gradient_clip_val). It is the largest norm
-    /// of all gradients together (the default), or the largest absolute value of each element.
+    /// Sets whether [`gradient_clip_val`](Self::gradient_clip_val) is the largest norm of all
+    /// gradients together (the default) or the largest absolute value of each element.
     #[must_use]
     pub fn gradient_clip_algorithm(mut self, algorithm: GradientClipAlgorithm) -> Self {
         self.settings.gradient_clip_algorithm = algorithm;

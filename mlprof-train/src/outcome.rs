@@ -1,8 +1,8 @@
-//! Results of a stage.
+//! Outcomes of stages.
 
 use std::collections::BTreeMap;
 
-/// Reason why a fit ended.
+/// Reason for the end of a fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopReason {
@@ -13,7 +13,7 @@ pub enum StopReason {
     /// The time limit of [`max_time`](super::Trainer::max_time) has passed.
     MaxTime,
     /// [`TrainerState::stop`](super::TrainerState::stop) was called, with this reason.
-    Asked(String),
+    Requested(String),
     /// Ctrl-C or a termination signal arrived, with
     /// [`Interrupt::Return`](mlprof_core::Interrupt::Return).
     Interrupted,
@@ -27,7 +27,7 @@ impl std::fmt::Display for StopReason {
             Self::MaxEpochs => formatter.write_str("all epochs are done"),
             Self::MaxSteps => formatter.write_str("all steps are done"),
             Self::MaxTime => formatter.write_str("the time is over"),
-            Self::Asked(reason) => write!(formatter, "stopped: {reason}"),
+            Self::Requested(reason) => write!(formatter, "stopped: {reason}"),
             Self::Interrupted => {
                 formatter.write_str("interrupted from outside (Ctrl-C or a termination signal)")
             }
@@ -36,7 +36,7 @@ impl std::fmt::Display for StopReason {
     }
 }
 
-/// Result of a fit.
+/// Outcome of a fit.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FitOutcome {
@@ -44,7 +44,7 @@ pub struct FitOutcome {
     pub epochs: usize,
     /// Number of optimizer steps, including those before a resumed checkpoint.
     pub steps: usize,
-    /// Reason why the fit ended.
+    /// Reason for the end.
     pub stopped: StopReason,
     /// Training loss that was read last.
     pub loss: Option<f64>,
@@ -52,13 +52,13 @@ pub struct FitOutcome {
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// Result of a validation, test or prediction run.
+/// Outcome of a validation, test or prediction run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct EvaluationOutcome {
     /// Number of batches that were run.
     pub batches: usize,
-    /// `true` if a signal ended the run early, which happens only with
+    /// `true` if an interrupt ended the run early. This requires
     /// [`Interrupt::Return`](mlprof_core::Interrupt::Return).
     pub is_interrupted: bool,
     /// Values of the [logged](super::TrainerState::log) metrics, by name.

@@ -1,5 +1,6 @@
 //! Learning rate schedule that lowers the rate when a metric no longer improves.
 
+use super::callbacks::Mode;
 use super::error::Result;
 use super::saved_state::SavedState;
 
@@ -9,16 +10,16 @@ use super::saved_state::SavedState;
 /// # Examples
 ///
 /// ```no_run
-/// use mlprof_train::{LrInterval, Optimizers, ReduceLrOnPlateau, TrainOptimizer};
+/// use mlprof_train::{LrInterval, Mode, Optimizers, ReduceLrOnPlateau, TrainOptimizer};
 ///
 /// fn optimizers<O: TrainOptimizer>(optimizer: O) -> Optimizers<O> {
-///     let schedule = ReduceLrOnPlateau::min().factor(0.5).patience(3);
+///     let schedule = ReduceLrOnPlateau::new(Mode::Min).factor(0.5).patience(3);
 ///     Optimizers::new(optimizer).reduce_on_plateau(LrInterval::Epoch, "val_loss", schedule)
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReduceLrOnPlateau {
-    wants_more: bool,
+    mode: Mode,
     factor: f64,
     patience: usize,
     threshold: Threshold,
@@ -29,7 +30,7 @@ pub struct ReduceLrOnPlateau {
     cooling: usize,
 }
 
-/// Minimum difference from the best value that counts as an improvement.
+/// Least difference from the best value that is an improvement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Threshold {
     Relative(f64),
@@ -40,24 +41,20 @@ enum Threshold {
 const SMALLEST_CHANGE: f64 = 1e-8;
 
 impl ReduceLrOnPlateau {
-    /// Creates a schedule for a metric that should become lower, such as a loss.
-    pub const fn min() -> Self {
+    /// Lowers the rate to a tenth after 10 values of the metric that are not better, by `mode`,
+    /// than the best one.
+    pub const fn new(mode: Mode) -> Self {
         Self {
-            wants_more: false,
+            mode,
             factor: 0.1,
             patience: 10,
             threshold: Threshold::Relative(1e-4),
             cooldown: 0,
             min_rate: 0.0,
-            best: f64::INFINITY,
+            best: mode.worst(),
             bad: 0,
             cooling: 0,
         }
-    }
-
-    /// Creates a schedule for a metric that should become higher, such as an accuracy.
-    pub const fn max() -> Self {
-        Self { wants_more: true, best: f64::NEG_INFINITY, ..Self::min() }
     }
 
     /// Sets the factor for the rate, below 1. The default is 0.1.
@@ -142,13 +139,13 @@ impl ReduceLrOnPlateau {
     }
 
     fn is_better(&self, metric: f64) -> bool {
-        let best = match (self.threshold, self.wants_more) {
-            (Threshold::Relative(share), false) => self.best * (1.0 - share),
-            (Threshold::Relative(share), true) => self.best * (1.0 + share),
-            (Threshold::Absolute(difference), false) => self.best - difference,
-            (Threshold::Absolute(difference), true) => self.best + difference,
+        let best = match (self.threshold, self.mode) {
+            (Threshold::Relative(share), Mode::Min) => self.best * (1.0 - share),
+            (Threshold::Relative(share), Mode::Max) => self.best * (1.0 + share),
+            (Threshold::Absolute(difference), Mode::Min) => self.best - difference,
+            (Threshold::Absolute(difference), Mode::Max) => self.best + difference,
         };
-        if self.wants_more { metric > best } else { metric < best }
+        self.mode.is_better(metric, best)
     }
 }
 
@@ -169,7 +166,7 @@ mod tests {
     /// sets.
     #[test]
     fn rates_are_those_of_pytorch() {
-        let lower = ReduceLrOnPlateau::min().factor(0.5).patience(1);
+        let lower = ReduceLrOnPlateau::new(Mode::Min).factor(0.5).patience(1);
         let losses = [1.0, 0.9, 0.9, 0.9, 0.9, 0.9, 0.5, 0.6, 0.6];
         let expected = [1.0, 1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125];
         assert_eq!(rates(lower.clone(), &losses), expected);
@@ -181,7 +178,8 @@ mod tests {
         // A change of less than a ten-thousandth, or NaN, does not count as an improvement.
         assert_eq!(rates(lower.clone(), &[1.0, 0.99995, 0.9999]), [1.0, 1.0, 0.5]);
         assert_eq!(rates(lower.clone(), &[1.0, f64::NAN, f64::NAN]), [1.0, 1.0, 0.5]);
-        let higher = ReduceLrOnPlateau::max().factor(0.5).patience(0).absolute_threshold(0.1);
+        let higher =
+            ReduceLrOnPlateau::new(Mode::Max).factor(0.5).patience(0).absolute_threshold(0.1);
         assert_eq!(rates(higher, &[0.5, 0.55, 0.7, 0.6]), [1.0, 0.5, 0.5, 0.25]);
     }
 }

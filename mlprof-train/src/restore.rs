@@ -6,7 +6,7 @@ use mlprof_core::ProfilerExt;
 
 use crate::checkpoint::{Checkpoint, METRICS, OPTIMIZER, RANDOM, SCHEDULE, TRAINER};
 use crate::error::{Result, TrainError};
-use crate::listener::Which;
+use crate::listener::Selection;
 use crate::module::TrainModule;
 use crate::optimizer::{LrInterval, TrainOptimizer};
 use crate::resume_point::ResumePoint;
@@ -152,10 +152,9 @@ impl<M: TrainModule> Run<'_, M> {
     fn on_load_checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<(), TrainError> {
         self.call_listeners(
             "on_load_checkpoint",
-            Which::All,
+            Selection::All,
             |actions| actions.on_load_checkpoint,
-            |callback, state| callback.on_load_checkpoint(checkpoint, state),
-            |_, _, _| Ok(()),
+            |callback, context, state| callback.on_load_checkpoint(checkpoint, context, state),
         )?;
         let _scope = self.profiler.profile(self.actions.on_load_checkpoint);
         let result = self.module.on_load_checkpoint(checkpoint, &mut self.state);

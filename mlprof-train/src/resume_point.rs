@@ -1,11 +1,11 @@
-//! Point at which a training resumes.
+//! The point at which a training resumes.
 
-/// Point at which a training resumes.
+/// Point at which training resumes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ResumePoint {
     /// Epoch, counted from 0.
     pub(crate) epoch: usize,
-    /// Number of batches of the epoch that the model has already learned from.
+    /// Number of its batches that have been learned from.
     pub(crate) batch: usize,
     /// `true` if the validation that is due after that batch has begun.
     pub(crate) is_validated: bool,

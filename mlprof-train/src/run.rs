@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use super::actions::{CallbackActions, RunActions};
-use super::callback::Callback;
-use super::error::{BoxError, Result, TrainError};
-use super::hooks::{module_hooks, optimizer_hooks, shared_hooks};
-use super::listener::{self, Listener, Which};
+use super::callback::{Callback, HookContext};
+use super::error::{Result, TrainError};
+use super::hooks::{callback_hooks, module_hooks, optimizer_hooks, shared_hooks};
+use super::listener::{self, Listener, Selection};
 use super::module::{LossOf, TrainModule};
-use super::module_callback::{HookContext, ModuleCallback};
 use super::optimizer::{LrInterval, Optimizers};
 use super::outcome::StopReason;
 use super::settings::Settings;
@@ -21,13 +20,13 @@ pub(super) struct Run<'run, M: TrainModule> {
     pub(super) profiler: Arc<dyn Profiler>,
     pub(super) settings: &'run Settings,
     pub(super) module: &'run mut M,
-    /// Optimizer and schedule of a fit; `None` until they are configured.
+    /// The optimizer of a fit, from its configuration on.
     pub(super) optimizers: Option<Optimizers<M::Optimizer>>,
     /// Batch that is on the device.
     pub(super) batch: Option<M::Batch>,
     /// Loss of the training batch.
     pub(super) loss: Option<LossOf<M>>,
-    /// `true` if a backward pass has run since gradients were cleared.
+    /// `true` if a backward pass ran since the gradients were cleared.
     pub(super) has_gradients: bool,
     pub(super) listeners: Vec<Listener<'run, M>>,
     pub(super) actions: RunActions,
@@ -48,40 +47,51 @@ macro_rules! call_shared_hooks {
                     stringify!($name),
                     which,
                     |actions| actions.shared.$name,
-                    |callback, state| callback.$name(state),
-                    |callback, context, state| ModuleCallback::$name(callback, context, state),
+                    |callback, context, state| callback.$name(context, state),
                 )
             };
-            call(self, if monitors_last { Which::Others } else { Which::All })?;
+            call(self, if monitors_last { Selection::Others } else { Selection::All })?;
             let result = {
                 let _scope = self.profiler.profile(self.actions.shared.$name);
                 self.module.$name(&mut self.state)
             };
             failed_in(stringify!($name), &self.state, result)?;
             if monitors_last {
-                call(self, Which::Monitors)?;
+                call(self, Selection::Monitors)?;
             }
             self.serve_requests()
         }
     )*};
 }
 
-/// Declares methods that call and measure a hook of all callbacks, then of the module together with
-/// its optimizer.
+/// The hooks of callbacks, then of the module, to which they pass its optimizer. Each is measured.
 macro_rules! call_optimizer_hooks {
     ([] $($name:ident: $doc:literal;)*) => {$(
         pub(super) fn $name(&mut self) -> Result<(), TrainError> {
             self.call_listeners(
                 stringify!($name),
-                Which::All,
+                Selection::All,
                 |actions| actions.optimizer.$name,
-                |callback, state| callback.$name(state),
-                |callback, context, state| ModuleCallback::$name(callback, context, state),
+                |callback, context, state| callback.$name(context, state),
             )?;
             let _scope = self.profiler.profile(self.actions.optimizer.$name);
             let optimizer = configured(&mut self.optimizers);
             let result = self.module.$name(optimizer, &mut self.state);
             failed_in(stringify!($name), &self.state, result)
+        }
+    )*};
+}
+
+/// The callbacks' own hooks, each measured.
+macro_rules! call_callback_hooks {
+    ([] $($name:ident: $doc:literal;)*) => {$(
+        pub(super) fn $name(&mut self) -> Result<(), TrainError> {
+            self.call_listeners(
+                stringify!($name),
+                Selection::All,
+                |actions| actions.sanity_check.$name,
+                |callback, context, state| callback.$name(context, state),
+            )
         }
     )*};
 }
@@ -101,48 +111,29 @@ impl<M: TrainModule> Run<'_, M> {
     shared_hooks!(call_shared_hooks);
     optimizer_hooks!(call_optimizer_hooks);
     module_hooks!(call_module_hooks);
+    callback_hooks!(call_callback_hooks);
 
-    pub(super) fn on_sanity_check_start(&mut self) -> Result<(), TrainError> {
-        self.call_listeners(
-            "on_sanity_check_start",
-            Which::All,
-            |actions| actions.on_sanity_check_start,
-            |callback, state| callback.on_sanity_check_start(state),
-            |_, _, _| Ok(()),
-        )
-    }
-
-    pub(super) fn on_sanity_check_end(&mut self) -> Result<(), TrainError> {
-        self.call_listeners(
-            "on_sanity_check_end",
-            Which::All,
-            |actions| actions.on_sanity_check_end,
-            |callback, state| callback.on_sanity_check_end(state),
-            |_, _, _| Ok(()),
-        )
-    }
-
-    /// Reports `error`, which ends the stage, to every callback, and returns it.
-    pub(super) fn on_exception(&mut self, error: TrainError) -> TrainError {
-        let error: BoxError = Box::new(error);
-        for listener in &mut self.listeners {
-            let _scope = self.profiler.profile(listener.actions.on_exception);
-            listener.callback().on_exception(&mut self.state, &error);
-        }
-        match error.downcast() {
-            Ok(error) => *error,
-            Err(other) => TrainError::Setting(other.to_string()),
-        }
+    /// Passes `error`, which ends the stage, to every callback.
+    pub(super) fn on_exception(&mut self, error: &TrainError) {
+        // No callback fails here.
+        let _ = self.call_listeners(
+            "on_exception",
+            Selection::All,
+            |actions| actions.on_exception,
+            |callback, context, state| {
+                callback.on_exception(error, context, state);
+                Ok(())
+            },
+        );
     }
 
     pub(super) fn call_listeners(
         &mut self,
         hook: &'static str,
-        which: Which,
+        which: Selection,
         action: impl Fn(&CallbackActions) -> mlprof_core::Action,
-        mut call: impl FnMut(&mut dyn Callback, &mut TrainerState) -> Result<()>,
-        call_with_context: impl Fn(
-            &mut dyn ModuleCallback<M>,
+        mut call: impl FnMut(
+            &mut dyn Callback<M>,
             &mut HookContext<'_, M>,
             &mut TrainerState,
         ) -> Result<()>,
@@ -151,20 +142,17 @@ impl<M: TrainModule> Run<'_, M> {
             self.listeners.iter_mut().filter(|listener| which.includes(listener.is_monitor));
         for listener in called {
             let _scope = self.profiler.profile(action(&listener.actions));
-            let mut result = call(listener.callback(), &mut self.state);
-            if let (Ok(()), Some(callback)) = (&result, listener.module_callback()) {
-                let mut context = HookContext {
-                    module: &mut *self.module,
-                    optimizer: self.optimizers.as_mut().map(|all| &mut all.optimizer),
-                    batch: self.batch.as_ref(),
-                    loss: self.loss.as_ref(),
-                };
-                result = call_with_context(callback, &mut context, &mut self.state);
-            }
+            let mut context = HookContext {
+                module: &mut *self.module,
+                optimizer: self.optimizers.as_mut().map(|all| &mut all.optimizer),
+                batch: self.batch.as_ref(),
+                loss: self.loss.as_ref(),
+            };
+            let result = call(listener.callback(), &mut context, &mut self.state);
             result.map_err(|source| TrainError::Callback {
                 callback: listener.name.clone(),
                 hook,
-                place: self.state.place(),
+                position: self.state.position(),
                 source,
             })?;
         }
@@ -180,7 +168,7 @@ impl<M: TrainModule> Run<'_, M> {
         {
             let _scope = self.profiler.profile(self.actions.configure_callbacks);
             let own = self.module.configure_callbacks();
-            self.listeners.extend(own.into_iter().map(Listener::own));
+            self.listeners.extend(own.into_iter().map(Listener::owned));
             listener::sort(&mut self.listeners);
         }
         if self.state.run.local_rank == 0 {
@@ -253,10 +241,8 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(())
     }
 
-    /// Returns `true` if the stage should end before the next batch.
-    ///
-    /// *Cost*: a relaxed load, and a clock read if there is a
-    /// [`max_time`](super::Trainer::max_time).
+    /// Returns whether the fit ends before the next batch. *Cost*: a relaxed load, and a clock
+    /// reading if there is a [`max_time`](super::Trainer::max_time).
     pub(super) fn should_stop(&mut self) -> bool {
         let is_enough = |max| self.state.global_step >= max;
         let reason = if self.session.is_interrupted() {
@@ -264,7 +250,7 @@ impl<M: TrainModule> Run<'_, M> {
         } else if self.settings.max_steps.is_some_and(is_enough) {
             Some(StopReason::MaxSteps)
         } else {
-            self.is_asked_to_stop()
+            self.requested_stop()
         };
         if let Some(reason) = reason {
             self.state.stop.get_or_insert(reason);
@@ -272,9 +258,9 @@ impl<M: TrainModule> Run<'_, M> {
         self.state.stop.is_some()
     }
 
-    /// Returns the reason if the module, a callback or the time limit requests the end. Before the
-    /// minimum number of epochs and steps is done, it returns `None`.
-    pub(super) fn is_asked_to_stop(&self) -> Option<StopReason> {
+    /// Returns the reason for which the module, a callback or the time limit ends the fit, once the
+    /// least number of epochs and steps is done.
+    pub(super) fn requested_stop(&self) -> Option<StopReason> {
         let settings = self.settings;
         if self.state.epochs_run < settings.min_epochs.unwrap_or(0)
             || self.state.global_step < settings.min_steps
@@ -283,7 +269,7 @@ impl<M: TrainModule> Run<'_, M> {
         }
         let is_over = |max| self.began.elapsed() >= max;
         match self.state.stop_request.get() {
-            Some(reason) => Some(StopReason::Asked(reason.clone())),
+            Some(reason) => Some(StopReason::Requested(reason.clone())),
             None => settings.max_time.is_some_and(is_over).then_some(StopReason::MaxTime),
         }
     }
@@ -301,5 +287,5 @@ pub(super) fn failed_in<T>(
     state: &TrainerState,
     result: Result<T>,
 ) -> Result<T, TrainError> {
-    result.map_err(|source| TrainError::Module { hook, place: state.place(), source })
+    result.map_err(|source| TrainError::Module { hook, position: state.position(), source })
 }

@@ -10,13 +10,13 @@ use crate::checkpoint::{
 };
 use crate::checkpoint_requests::Request;
 use crate::error::{Result, TrainError};
-use crate::listener::Which;
+use crate::listener::Selection;
 use crate::module::TrainModule;
 use crate::optimizer::TrainOptimizer;
 use crate::run::{Run, failed_in};
 use crate::saved_state::SavedState;
 
-/// Key in the optimizer's section for the reason why the section has no state.
+/// Value of the optimizer's section with the reason for its missing state.
 pub(crate) const UNAVAILABLE: &str = "unavailable";
 
 impl<M: TrainModule> Run<'_, M> {
@@ -24,7 +24,7 @@ impl<M: TrainModule> Run<'_, M> {
     /// decides which checkpoints are saved, it does nothing.
     pub(crate) fn save_checkpoint(&mut self) -> Result<(), TrainError> {
         let Some(directory) = self.settings.checkpoint_dir.clone() else { return Ok(()) };
-        if self.listeners.iter_mut().any(|listener| listener.callback().saves_checkpoints()) {
+        if self.listeners.iter().any(|listener| listener.saves_checkpoints) {
             return Ok(());
         }
         let stem = format!("epoch={}-step={}", self.state.epoch, self.state.global_step);
@@ -42,7 +42,7 @@ impl<M: TrainModule> Run<'_, M> {
             match request {
                 Request::Save(path) if is_served => self.write_checkpoint(path)?,
                 Request::Remove(path) if is_served => {
-                    // The file may already be gone. If it cannot be removed, it does no harm.
+                    // The file may be gone, and an old file that stays does no harm.
                     let _ = std::fs::remove_file(path);
                 }
                 Request::Save(_) | Request::Remove(_) => {}
@@ -129,10 +129,9 @@ impl<M: TrainModule> Run<'_, M> {
     fn on_save_checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<(), TrainError> {
         self.call_listeners(
             "on_save_checkpoint",
-            Which::All,
+            Selection::All,
             |actions| actions.on_save_checkpoint,
-            |callback, state| callback.on_save_checkpoint(checkpoint, state),
-            |_, _, _| Ok(()),
+            |callback, context, state| callback.on_save_checkpoint(checkpoint, context, state),
         )?;
         let _scope = self.profiler.profile(self.actions.on_save_checkpoint);
         let result = self.module.on_save_checkpoint(checkpoint, &mut self.state);
@@ -140,7 +139,7 @@ impl<M: TrainModule> Run<'_, M> {
     }
 }
 
-/// Reason why a checkpoint cannot be written.
+/// Error that prevents a checkpoint.
 enum Failure {
     Hook(TrainError),
     File(crate::BoxError),
@@ -157,7 +156,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("temporary directory");
         let save = |text: &'static str, fail: bool| {
             write_whole_at(&directory.path().join("epoch=0.txt"), |path| -> Result<()> {
-                assert_eq!(path.extension(), Some("txt".as_ref()), "by which formats are told");
+                assert_eq!(path.extension(), Some("txt".as_ref()), "formats go by the extension");
                 fs::write(path, text)?;
                 if fail { Err("disk full".into()) } else { Ok(()) }
             })

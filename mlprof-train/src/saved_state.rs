@@ -38,8 +38,8 @@ impl SavedState {
         Self::default()
     }
 
-    /// Returns `true` if the state has neither values nor tensors.
-    pub fn is_empty(&self) -> bool {
+    /// Returns whether there is neither a value nor a tensor.
+    pub(super) fn is_empty(&self) -> bool {
         self.values.is_empty() && self.tensors.is_empty()
     }
 
@@ -78,8 +78,8 @@ impl SavedState {
         }
     }
 
-    /// Returns all values with their names.
-    pub fn values(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// Returns the values, by name.
+    pub(super) fn values(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
@@ -97,7 +97,7 @@ impl SavedState {
         self.tensors.get(name).ok_or_else(|| format!("it has no tensor {name:?}").into())
     }
 
-    /// Returns all tensors with their names.
+    /// Returns the tensors, by name.
     pub fn tensors(&self) -> impl Iterator<Item = (&str, &SavedTensor)> {
         self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))
     }

@@ -1,16 +1,16 @@
-//! Settings of a trainer.
+//! The settings of a trainer.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::limit::{Interval, Limit};
 use super::optimizer::GradientClipAlgorithm;
+use super::portion::Portion;
 use mlprof_core::Interrupt;
 
 /// Number of epochs if neither epochs, steps nor time are limited, as in Lightning.
 const DEFAULT_MAX_EPOCHS: usize = 1000;
 
-/// Settings of a [`Trainer`].
+/// The settings of a [`Trainer`].
 #[derive(Clone)]
 pub(super) struct Settings {
     pub(super) max_epochs: Option<usize>,
@@ -18,14 +18,14 @@ pub(super) struct Settings {
     pub(super) max_steps: Option<usize>,
     pub(super) min_steps: usize,
     pub(super) max_time: Option<Duration>,
-    pub(super) limit_train_batches: Limit,
-    pub(super) limit_val_batches: Limit,
-    pub(super) limit_test_batches: Limit,
-    pub(super) limit_predict_batches: Limit,
-    pub(super) overfit_batches: Option<Limit>,
+    pub(super) limit_train_batches: Portion,
+    pub(super) limit_val_batches: Portion,
+    pub(super) limit_test_batches: Portion,
+    pub(super) limit_predict_batches: Portion,
+    pub(super) overfit_batches: Option<Portion>,
     /// Number of batches of each loader in a trial run.
     pub(super) fast_dev_run: Option<usize>,
-    pub(super) val_check_interval: Interval,
+    pub(super) val_check_interval: Portion,
     /// `None` if the validation interval counts the batches of all epochs together.
     pub(super) check_val_every_n_epoch: Option<usize>,
     /// `None` if the sanity check runs all batches.
@@ -49,13 +49,13 @@ impl Default for Settings {
             max_steps: None,
             min_steps: 0,
             max_time: None,
-            limit_train_batches: Limit::ALL,
-            limit_val_batches: Limit::ALL,
-            limit_test_batches: Limit::ALL,
-            limit_predict_batches: Limit::ALL,
+            limit_train_batches: Portion::ALL,
+            limit_val_batches: Portion::ALL,
+            limit_test_batches: Portion::ALL,
+            limit_predict_batches: Portion::ALL,
             overfit_batches: None,
             fast_dev_run: None,
-            val_check_interval: Interval::Share(1.0),
+            val_check_interval: Portion::Share(1.0),
             check_val_every_n_epoch: Some(1),
             num_sanity_val_steps: Some(2),
             accumulate_grad_batches: 1,
@@ -83,7 +83,7 @@ impl Settings {
             settings.try_batches(batches);
         }
         if let Some(limit) = self.overfit_batches {
-            limit.check("overfit_batches")?;
+            limit.check_limit("overfit_batches")?;
             settings.limit_train_batches = limit;
             settings.limit_val_batches = limit;
         }
@@ -102,14 +102,14 @@ impl Settings {
 
     /// Limits the run to one epoch of a few batches, without sanity check and checkpoints.
     fn try_batches(&mut self, batches: usize) {
-        let limit = Limit::Batches(batches);
+        let limit = Portion::Batches(batches);
         self.limit_train_batches = limit;
         self.limit_val_batches = limit;
         self.limit_test_batches = limit;
         self.limit_predict_batches = limit;
         self.max_epochs = Some(1);
         self.max_steps = Some(batches);
-        self.val_check_interval = Interval::Share(1.0);
+        self.val_check_interval = Portion::Share(1.0);
         self.check_val_every_n_epoch = Some(1);
         self.num_sanity_val_steps = Some(0);
         self.checkpoint_dir = None;
@@ -119,18 +119,18 @@ impl Settings {
     /// means a validation at the end of the epoch.
     pub(super) fn val_check_interval(&self, total: Option<usize>) -> Result<Option<usize>, String> {
         match (self.val_check_interval, self.check_val_every_n_epoch) {
-            (Interval::Batches(batches), None) => Ok(Some(batches)),
-            (interval, _) => interval.of(total, "val_check_interval"),
+            (Portion::Batches(batches), None) => Ok(Some(batches)),
+            (interval, _) => interval.interval_of(total, "val_check_interval"),
         }
     }
 
     /// Rejects invalid settings before the stage runs.
     fn check(&self) -> Result<(), String> {
-        self.limit_train_batches.check("limit_train_batches")?;
-        self.limit_val_batches.check("limit_val_batches")?;
-        self.limit_test_batches.check("limit_test_batches")?;
-        self.limit_predict_batches.check("limit_predict_batches")?;
-        self.val_check_interval.check("val_check_interval")?;
+        self.limit_train_batches.check_limit("limit_train_batches")?;
+        self.limit_val_batches.check_limit("limit_val_batches")?;
+        self.limit_test_batches.check_limit("limit_test_batches")?;
+        self.limit_predict_batches.check_limit("limit_predict_batches")?;
+        self.val_check_interval.check_interval("val_check_interval")?;
         if self.fast_dev_run == Some(0) {
             return Err("fast_dev_run(0) is not a number of batches: use 1 or more".into());
         }
@@ -140,7 +140,7 @@ impl Settings {
             );
         }
         if self.check_val_every_n_epoch.is_none()
-            && !matches!(self.val_check_interval, Interval::Batches(_))
+            && !matches!(self.val_check_interval, Portion::Batches(_))
         {
             return Err(
                 "check_val_every_n_epoch(None) needs val_check_interval as a number of batches"

@@ -1,18 +1,17 @@
-//! State of a running trainer, as modules and callbacks see it.
+//! The state of a running trainer, as hooks receive it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::checkpoint_requests::{Request, Requests, free_path};
-use super::error::Place;
+use super::error::Position;
 use super::metrics::{LogOptions, Metrics};
-use super::optimizer::GradientClipAlgorithm;
 use super::outcome::StopReason;
 use super::resume_point::ResumePoint;
 use mlprof_core::{Profiler, RunContext, Stage};
 
-/// Position and results of a run. The trainer passes it to every hook.
+/// Position and metrics of a run, passed to every hook.
 pub struct TrainerState {
     pub(super) profiler: Arc<dyn Profiler>,
     pub(super) run: RunContext,
@@ -31,20 +30,19 @@ pub struct TrainerState {
     pub(super) batches_run: usize,
     /// `true` if every epoch has the batches of the first one.
     pub(super) overfits: bool,
-    pub(super) gradient_clip_algorithm: GradientClipAlgorithm,
-    /// Reason for which the module or a callback wants the fit to end.
+    /// Reason for which the module or a callback ends the fit.
     pub(super) stop_request: OnceLock<String>,
-    /// Reason for which the stage ends; `None` while it continues.
+    /// Reason for the end of the stage.
     pub(super) stop: Option<StopReason>,
     metrics: Mutex<Metrics>,
     pub(super) requests: Requests,
     /// `true` during a fit, including its validations.
     pub(super) is_fit: bool,
+    /// `true` if the trainer validates once, at the end of each training epoch.
     pub(super) validates_once_per_epoch: bool,
-    /// Set when a hook calls [`skip_epoch`](Self::skip_epoch); cleared when the loop skips the
-    /// epoch.
+    /// Requested by a hook, and not done yet.
     pub(super) skips_epoch: bool,
-    /// Point at which a training would resume from a checkpoint that is saved now.
+    /// Position at which training resumes from a checkpoint of this moment.
     pub(super) resume_point: ResumePoint,
 }
 mlprof_core::debug_as_name!([] TrainerState);
@@ -72,7 +70,6 @@ impl TrainerState {
             epochs_run: 0,
             batches_run: 0,
             overfits: false,
-            gradient_clip_algorithm: GradientClipAlgorithm::Norm,
             stop_request: OnceLock::new(),
             stop: None,
             metrics: Mutex::default(),
@@ -89,51 +86,45 @@ impl TrainerState {
         &self.profiler
     }
 
-    /// Returns the running stage. Validation inside a fit is [`Stage::Validate`], and the sanity
-    /// check is [`Stage::SanityCheck`].
+    /// Returns the running stage: validation inside a fit is [`Stage::Validate`], its sanity check
+    /// [`Stage::SanityCheck`].
     pub fn stage(&self) -> Stage {
         self.stage
     }
 
-    /// Returns `true` during a fit, including its validations.
+    /// Returns whether a fit runs, also while it validates.
     pub fn is_fit(&self) -> bool {
         self.is_fit
     }
 
-    /// Returns `true` if the trainer validates once, at the end of each training epoch. This is the
-    /// default.
-    pub fn validates_once_per_epoch(&self) -> bool {
-        self.validates_once_per_epoch
-    }
-
-    /// Returns the epoch, counted from 0.
+    /// Returns the epoch, from 0.
     pub fn epoch(&self) -> usize {
         self.epoch
     }
 
-    /// Returns the maximum number of epochs, if there is a limit.
+    /// Returns the largest number of epochs, if it is set.
     pub fn max_epochs(&self) -> Option<usize> {
         self.max_epochs
     }
 
-    /// Returns the number of completed optimizer steps.
+    /// Returns the number of optimizer steps that are done.
     pub fn global_step(&self) -> usize {
         self.global_step
     }
 
-    /// Returns the index of the batch in the running pass over the data, counted from 0. Outside of
-    /// batches, it is `None`.
+    /// Returns the index of the batch in the running pass over the data, from 0; `None` outside of
+    /// batches.
     pub fn batch_index(&self) -> Option<usize> {
         self.batch_index
     }
 
-    /// Returns the number of batches in the running pass over the data, if the loader knows it.
+    /// Returns the number of batches of the running pass over the data, if its loader knows it.
     pub fn num_batches(&self) -> Option<usize> {
         self.num_batches
     }
 
-    /// Returns the training loss that was read last. On an accelerator, the loss is read only
-    /// [every few steps](super::Trainer::log_every_n_steps).
+    /// Returns the training loss that was read last. On an accelerator it is read only
+    /// [now and then](super::Trainer::log_every_n_steps).
     pub fn loss(&self) -> Option<f64> {
         self.loss
     }
@@ -143,26 +134,20 @@ impl TrainerState {
         self.learning_rate
     }
 
-    /// Returns the algorithm with which the trainer clips gradients.
-    pub fn gradient_clip_algorithm(&self) -> GradientClipAlgorithm {
-        self.gradient_clip_algorithm
-    }
-
     /// Returns the trainer's seed.
     pub fn seed(&self) -> Option<u64> {
         self.seed
     }
 
-    /// Returns the rank and the world size.
+    /// Returns rank and world size.
     pub fn run(&self) -> &RunContext {
         &self.run
     }
 
-    /// Requests the end of the fit after the running batch. If no batch has run yet, none will run.
-    /// Only the first reason is kept.
-    ///
-    /// As in Lightning, a validation follows. The fit continues until it has reached its
-    /// [`min_epochs`](super::Trainer::min_epochs) and [`min_steps`](super::Trainer::min_steps).
+    /// Requests the end of the fit after the running batch; before the first one, no batch is run.
+    /// The first reason counts. As with Lightning, a validation follows, and the fit goes on where
+    /// it has not reached its [`min_epochs`](super::Trainer::min_epochs) and
+    /// [`min_steps`](super::Trainer::min_steps).
     pub fn stop(&self, reason: impl Into<String>) {
         self.stop_request.get_or_init(|| reason.into());
     }
@@ -194,13 +179,8 @@ impl TrainerState {
         self.log_with(name, value, &LogOptions::new());
     }
 
-    /// Logs a value like [`log`](Self::log), for means over batches of different sizes. `weight` is
-    /// the batch's size.
-    pub fn log_weighted(&self, name: &str, value: f64, weight: f64) {
-        self.log_with(name, value, &LogOptions::new().weight(weight));
-    }
-
-    /// Logs a value like [`log`](Self::log), with options such as another reduction than the mean.
+    /// Logs a value like [`log`](Self::log), with options: another reduction than the mean, or a
+    /// weight for means over batches of different sizes.
     pub fn log_with(&self, name: &str, value: f64, options: &LogOptions) {
         self.metrics_of_passes().add(name, value, options);
     }
@@ -227,21 +207,21 @@ impl TrainerState {
         self.metrics_of_passes().set(name, value);
     }
 
-    pub(super) fn place(&self) -> Place {
-        Place { stage: self.stage, epoch: self.epoch, batch: self.batch_index }
+    pub(super) fn position(&self) -> Position {
+        Position { stage: self.stage, epoch: self.epoch, batch: self.batch_index }
     }
 }
 
 /// Checkpoints that hooks request.
 impl TrainerState {
-    /// Returns the trainer's directory for checkpoints, if it has one.
+    /// Returns the trainer's directory for checkpoints.
     pub fn checkpoint_dir(&self) -> Option<&Path> {
         self.requests.directory.as_deref()
     }
 
-    /// Requests a checkpoint at `{directory}/{stem}.{extension}` and returns that path. The trainer
-    /// saves it when all callbacks and the module have run the current hook. An existing file
-    /// stays; the new checkpoint is then named `{stem}-v1`, `-v2` and so on.
+    /// Makes the trainer save a checkpoint as `{directory}/{stem}.{extension}` when the hooks of
+    /// this moment have run, and returns that path. A file that is there already stays: the new one
+    /// is then `{stem}-v1`, `-v2` and so on.
     ///
     /// Checkpoints are saved only inside a fit and on rank 0. Otherwise, the request has no effect.
     pub fn save_checkpoint(&mut self, directory: &Path, stem: &str) -> PathBuf {
@@ -255,14 +235,14 @@ impl TrainerState {
         path
     }
 
-    /// Requests a checkpoint at `path` that replaces an earlier one. The trainer saves it when all
-    /// callbacks and the module have run the current hook.
+    /// Makes the trainer save a checkpoint at `path`, in place of an earlier one, when the hooks of
+    /// this moment have run.
     pub fn replace_checkpoint(&mut self, path: &Path) {
         self.requests.queue.push(Request::Save(path.to_owned()));
     }
 
-    /// Requests the removal of a checkpoint file. The trainer first saves the checkpoints that were
-    /// requested before. A missing file is not an error.
+    /// Makes the trainer remove a checkpoint file, after it has saved those that were requested
+    /// before. A file that is gone is not an error.
     pub fn remove_checkpoint(&mut self, path: &Path) {
         self.requests.queue.push(Request::Remove(path.to_owned()));
     }

@@ -4,10 +4,11 @@ use super::error::TrainError;
 use super::module::TrainModule;
 use super::optimizer::{LrInterval, TrainOptimizer};
 use super::run::{Run, configured, failed_in};
+use super::settings::Settings;
 use super::skip::SkipBatch;
 use mlprof_core::{ProfilerExt, progress};
 
-/// Position of a batch among the batches whose gradients are accumulated.
+/// Position of a batch among those whose gradients are accumulated.
 #[derive(Clone, Copy)]
 struct Accumulation {
     is_first: bool,
@@ -15,7 +16,7 @@ struct Accumulation {
     is_last: bool,
 }
 
-/// Result of a training batch.
+/// Result of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum BatchEnd {
     /// The optimizer has stepped.
@@ -70,7 +71,7 @@ impl<M: TrainModule> Run<'_, M> {
     /// Returns an error if the profiler has seen a reason to stop.
     fn go_on(&self) -> Result<(), TrainError> {
         match self.profiler.reason_to_stop() {
-            Some(reason) => Err(TrainError::Stopped { reason, place: self.state.place() }),
+            Some(reason) => Err(TrainError::Stopped { reason, position: self.state.position() }),
             None => Ok(()),
         }
     }
@@ -78,7 +79,7 @@ impl<M: TrainModule> Run<'_, M> {
     fn optimize(&mut self, accumulation: Accumulation) -> Result<(), TrainError> {
         if !accumulation.is_last {
             self.forward_backward(accumulation)?;
-            self.look_again();
+            self.repeat_batch();
             return Ok(());
         }
         let profiler = self.profiler.clone();
@@ -86,14 +87,17 @@ impl<M: TrainModule> Run<'_, M> {
         self.forward_backward(accumulation)?;
         let result = configured(&mut self.optimizers).unscale_gradients();
         failed_in("unscaling gradients", &self.state, result)?;
-        self.look_again();
+        self.repeat_batch();
         self.on_before_optimizer_step()?;
         {
             let _clipping = profiler.profile(self.actions.configure_gradient_clipping);
-            let max_norm = self.settings.gradient_clip_val;
-            let optimizer = configured(&mut self.optimizers);
-            let result =
-                self.module.configure_gradient_clipping(optimizer, max_norm, &mut self.state);
+            let Settings { gradient_clip_val, gradient_clip_algorithm, .. } = *self.settings;
+            let result = self.module.configure_gradient_clipping(
+                configured(&mut self.optimizers),
+                gradient_clip_val,
+                gradient_clip_algorithm,
+                &mut self.state,
+            );
             failed_in("configure_gradient_clipping", &self.state, result)?;
         }
         self.go_on()?;
@@ -157,7 +161,7 @@ impl<M: TrainModule> Run<'_, M> {
         self.state.loss = Some(loss);
         progress::loss_is(loss);
         if self.settings.stop_on_invalid_loss && !loss.is_finite() {
-            return Err(TrainError::InvalidLoss { loss, place: self.state.place() });
+            return Err(TrainError::InvalidLoss { loss, position: self.state.position() });
         }
         Ok(())
     }

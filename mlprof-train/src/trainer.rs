@@ -1,18 +1,17 @@
 //! The trainer: its settings, and how a stage begins and ends.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::actions::RunActions;
 use super::callback::Callback;
 use super::error::{BoxError, TrainError};
 use super::fit::FitData;
-use super::limit::{Interval, Limit};
 use super::listener::Listener;
 use super::loader::DataLoader;
 use super::module::TrainModule;
-use super::module_callback::ModuleCallback;
 use super::outcome::{EvaluationOutcome, FitOutcome};
+use super::portion::Portion;
 use super::progress::ProgressBar;
 use super::run::Run;
 use super::settings::Settings;
@@ -23,27 +22,30 @@ use mlprof_core::{
 };
 use mlprof_events::clock::Stopwatch;
 
-/// Trains, validates, tests and predicts with a [`TrainModule`]. Each stage ends with the report of
-/// its profiler. Settings and their defaults are Lightning's; see the [module](super).
+/// Trains, validates, tests and predicts with the module `M`, and ends each with the report of its
+/// profiler. Settings and their defaults are Lightning's; see the [module](super).
+///
+/// `M` is the type of the module that a trainer and its callbacks are for. The compiler infers it
+/// from [`fit`](Self::fit); a field or a return type names it, as in `Trainer<Net>`.
 ///
 /// The report is also delivered when a stage ends with an error, a panic or Ctrl-C. A profiler does
 /// not change the effect of Ctrl-C on the process; see [`on_interrupt`](Self::on_interrupt).
-pub struct Trainer {
+pub struct Trainer<M: TrainModule> {
     pub(super) settings: Settings,
-    callbacks: Vec<Box<dyn Callback + Send>>,
+    callbacks: Vec<Box<dyn Callback<M> + Send>>,
     /// Chosen profiler, or the error that the next stage returns.
     profiler: Result<Arc<dyn Profiler>, Error>,
     run: RunContext,
 }
-mlprof_core::debug_as_name!([] Trainer);
+mlprof_core::debug_as_name!([M: TrainModule] Trainer<M>);
 
-impl Default for Trainer {
+impl<M: TrainModule> Default for Trainer<M> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Trainer {
+impl<M: TrainModule> Trainer<M> {
     /// Creates a trainer with the default settings: no profiler, a progress bar, two sanity-check
     /// steps, and validation after every epoch. Rank and world size come from the
     /// [environment](RunContext::from_environment).
@@ -85,7 +87,7 @@ impl Trainer {
 
     /// Limits the training batches per epoch, as a number or as a share of all batches.
     #[must_use]
-    pub fn limit_train_batches(mut self, limit: impl Into<Limit>) -> Self {
+    pub fn limit_train_batches(mut self, limit: impl Into<Portion>) -> Self {
         self.settings.limit_train_batches = limit.into();
         self
     }
@@ -93,21 +95,21 @@ impl Trainer {
     /// Limits the validation batches, as a number or as a share of all batches. 0 turns validation
     /// off.
     #[must_use]
-    pub fn limit_val_batches(mut self, limit: impl Into<Limit>) -> Self {
+    pub fn limit_val_batches(mut self, limit: impl Into<Portion>) -> Self {
         self.settings.limit_val_batches = limit.into();
         self
     }
 
     /// Limits the test batches, as a number or as a share of all batches.
     #[must_use]
-    pub fn limit_test_batches(mut self, limit: impl Into<Limit>) -> Self {
+    pub fn limit_test_batches(mut self, limit: impl Into<Portion>) -> Self {
         self.settings.limit_test_batches = limit.into();
         self
     }
 
     /// Limits the batches to predict, as a number or as a share of all batches.
     #[must_use]
-    pub fn limit_predict_batches(mut self, limit: impl Into<Limit>) -> Self {
+    pub fn limit_predict_batches(mut self, limit: impl Into<Portion>) -> Self {
         self.settings.limit_predict_batches = limit.into();
         self
     }
@@ -115,7 +117,7 @@ impl Trainer {
     /// Sets how often to validate within an epoch, as a number of training batches or as a share of
     /// the epoch. The default, 1.0, validates once at the end of each epoch.
     #[must_use]
-    pub fn val_check_interval(mut self, interval: impl Into<Interval>) -> Self {
+    pub fn val_check_interval(mut self, interval: impl Into<Portion>) -> Self {
         self.settings.val_check_interval = interval.into();
         self
     }
@@ -146,7 +148,8 @@ impl Trainer {
         self
     }
 
-    /// Sets whether a NaN or infinite loss ends the fit with an error. The default is `true`.
+    /// Sets whether a loss that is not a number, or infinite, ends the fit with an error; true by
+    /// default.
     #[must_use]
     pub fn stop_on_invalid_loss(mut self, stops: bool) -> Self {
         self.settings.stop_on_invalid_loss = stops;
@@ -169,35 +172,32 @@ impl Trainer {
         self
     }
 
-    /// Sets whether rank 0 shows progress on standard error. On a terminal, progress is a bar;
-    /// elsewhere, it is one line per epoch.
+    /// Sets whether progress is shown on standard error, on rank 0: a bar on a terminal, a line per
+    /// epoch elsewhere.
     #[must_use]
     pub fn progress_bar(mut self, shows: bool) -> Self {
         self.settings.shows_progress = shows;
         self
     }
 
-    /// Sets the effect of the first Ctrl-C, SIGTERM or SIGHUP during a stage. By default, the
-    /// signal ends the process as it would without a profiler, after the report.
-    ///
-    /// [`Interrupt::Return`], which needs no profiler, ends the stage after the running batch, with
-    /// a checkpoint. [`fit`](Self::fit) then returns
-    /// [`StopReason::Interrupted`](super::StopReason::Interrupted), and the program continues. See
-    /// the module [`interrupt`](mlprof_core::interrupt).
+    /// Sets the effect of the first Ctrl-C (or SIGTERM, or SIGHUP) during a stage. By default it
+    /// ends the process, as without a profiler, after the report. With [`Interrupt::Return`], which
+    /// needs no profiler, it ends the stage after the running batch, with a checkpoint;
+    /// [`fit`](Self::fit) then returns [`StopReason::Interrupted`](super::StopReason::Interrupted),
+    /// and the program goes on. See the module [`interrupt`](mlprof_core::interrupt).
     #[must_use]
     pub fn on_interrupt(mut self, interrupt: Interrupt) -> Self {
         self.settings.interrupt = interrupt;
         self
     }
 
-    /// Makes the process reachable for `mlprof ps`, `mlprof top` and `mlprof record` from now until
-    /// it ends, like `MLPROF_LIVE=1` in its environment. With `false`, the default, the environment
-    /// decides. `MLPROF_LIVE=0` always prevents it.
+    /// Lets `mlprof ps`, `mlprof top` and `mlprof record` connect to this process from now on, as
+    /// `MLPROF_LIVE=1` does. With `false`, the default, the environment decides. `MLPROF_LIVE=0`
+    /// forbids connections. It requires a plugin of mlprof with the feature `live`, or the crate
+    /// `mlprof-live`. If the endpoint cannot open, a message on standard error states the reason,
+    /// and the training continues.
     ///
-    /// This requires one of mlprof's plugins, or the crate `mlprof-live`. If the process cannot be
-    /// made reachable, the reason is printed to standard error and training continues.
-    ///
-    /// *Cost*: a few nanoseconds per action, and an uncontended lock per step.
+    /// *Cost*: some nanoseconds per action, and an uncontended lock per step.
     #[must_use]
     pub fn live(self, listens: bool) -> Self {
         if listens {
@@ -206,10 +206,10 @@ impl Trainer {
         self
     }
 
-    /// Adds a callback. Callbacks are called in the order in which they were added, except that
-    /// those that save checkpoints come last.
+    /// Adds a callback, which stays in the trainer for all of its stages. Callbacks are called in
+    /// the order they were added.
     #[must_use]
-    pub fn callback(mut self, callback: impl Callback + Send + 'static) -> Self {
+    pub fn callback(mut self, callback: impl Callback<M> + Send + 'static) -> Self {
         self.callbacks.push(Box::new(callback));
         self
     }
@@ -228,15 +228,53 @@ impl Trainer {
     ///
     /// Returns an error if the settings are invalid, or if the module, a callback or a loader
     /// fails. The report has been delivered by then.
-    pub fn fit<M: TrainModule>(
+    pub fn fit(
         &mut self,
         module: &mut M,
         train: &dyn DataLoader<M::Batch>,
         validation: Option<&dyn DataLoader<M::Batch>>,
     ) -> Result<FitOutcome, TrainError> {
-        self.stage(module, Stage::Fit, &mut [], |run| {
+        self.stage(module, Stage::Fit, |run| {
             run.fit(&FitData { train, validation, ckpt_path: None })
         })
+    }
+
+    /// Continues the training that saved the checkpoint `ckpt_path`, like Lightning's
+    /// `fit(ckpt_path=…)`. It restores the weights, the state of optimizer, learning rate and
+    /// callbacks, the epoch, batch, step and seed. The training then continues as it would have
+    /// without the interruption, bit for bit if the framework's operations are deterministic.
+    /// [`max_epochs`](Self::max_epochs) and [`max_steps`](Self::max_steps) count from the beginning
+    /// of the first fit.
+    ///
+    /// After a checkpoint from the middle of an epoch, the trainer fetches the batches that were
+    /// already used and skips them. The sanity check does not run.
+    ///
+    /// Random numbers that the model draws itself, such as those of dropout, begin with the seed
+    /// again. The module implements [`weights`](TrainModule::weights) and
+    /// [`load_weights`](TrainModule::load_weights).
+    ///
+    /// ```no_run
+    /// # use mlprof_train::{FitOutcome, TrainError, TrainModule, Trainer};
+    /// # fn resume<M: TrainModule<Batch = f64>>(net: &mut M) -> Result<FitOutcome, TrainError> {
+    /// # let batches = vec![1.0];
+    /// let mut trainer = Trainer::new().max_epochs(10).checkpoint_dir("saved");
+    /// trainer.resume(net, "saved/epoch=3-step=160.safetensors", &batches, None)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`fit`](Self::fit), and [`TrainError::Resume`] if the checkpoint
+    /// cannot be used. Module and callbacks are unchanged in the latter case.
+    pub fn resume(
+        &mut self,
+        module: &mut M,
+        ckpt_path: impl AsRef<Path>,
+        train: &dyn DataLoader<M::Batch>,
+        validation: Option<&dyn DataLoader<M::Batch>>,
+    ) -> Result<FitOutcome, TrainError> {
+        let ckpt_path = Some(ckpt_path.as_ref());
+        self.stage(module, Stage::Fit, |run| run.fit(&FitData { train, validation, ckpt_path }))
     }
 
     /// Runs only the validation steps.
@@ -244,14 +282,12 @@ impl Trainer {
     /// # Errors
     ///
     /// Returns the same errors as [`fit`](Self::fit).
-    pub fn validate<M: TrainModule>(
+    pub fn validate(
         &mut self,
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
     ) -> Result<EvaluationOutcome, TrainError> {
-        self.stage(module, Stage::Validate, &mut [], |run| {
-            run.evaluation(data, Stage::Validate, None)
-        })
+        self.stage(module, Stage::Validate, |run| run.evaluation(data, Stage::Validate, None))
     }
 
     /// Runs the test steps.
@@ -259,12 +295,12 @@ impl Trainer {
     /// # Errors
     ///
     /// Returns the same errors as [`fit`](Self::fit).
-    pub fn test<M: TrainModule>(
+    pub fn test(
         &mut self,
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
     ) -> Result<EvaluationOutcome, TrainError> {
-        self.stage(module, Stage::Test, &mut [], |run| run.evaluation(data, Stage::Test, None))
+        self.stage(module, Stage::Test, |run| run.evaluation(data, Stage::Test, None))
     }
 
     /// Runs the predict steps. To get predictions as a return value, use
@@ -273,14 +309,12 @@ impl Trainer {
     /// # Errors
     ///
     /// Returns the same errors as [`fit`](Self::fit).
-    pub fn predict<M: TrainModule>(
+    pub fn predict(
         &mut self,
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
     ) -> Result<EvaluationOutcome, TrainError> {
-        self.stage(module, Stage::Predict, &mut [], |run| {
-            run.evaluation(data, Stage::Predict, None)
-        })
+        self.stage(module, Stage::Predict, |run| run.evaluation(data, Stage::Predict, None))
     }
 
     /// Predicts each batch with `predict` instead of [`TrainModule::predict_step`]. Returns the
@@ -302,7 +336,7 @@ impl Trainer {
     /// # Errors
     ///
     /// Returns the same errors as [`fit`](Self::fit). Predictions made before the error are lost.
-    pub fn predict_with<M: TrainModule, P>(
+    pub fn predict_with<P>(
         &mut self,
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
@@ -313,7 +347,7 @@ impl Trainer {
             predictions.push(predict(module, batch, trainer)?);
             Ok(())
         };
-        let outcome = self.stage(module, Stage::Predict, &mut [], |run| {
+        let outcome = self.stage(module, Stage::Predict, |run| {
             run.evaluation(data, Stage::Predict, Some(&mut step))
         })?;
         Ok((predictions, outcome))
@@ -321,11 +355,10 @@ impl Trainer {
 
     /// Runs one stage. Its profiler is active meanwhile and reports when the stage ends, also after
     /// an error or a panic.
-    pub(super) fn stage<M: TrainModule, T>(
+    fn stage<T>(
         &mut self,
         module: &mut M,
         stage: Stage,
-        own: &mut [&mut dyn ModuleCallback<M>],
         body: impl FnOnce(&mut Run<'_, M>) -> Result<T, TrainError>,
     ) -> Result<T, TrainError> {
         let settings = self.settings.resolved().map_err(TrainError::Setting)?;
@@ -339,9 +372,8 @@ impl Trainer {
         // The environment may select a profiler even if the program selects none.
         let profiler = session.profiler();
         let progress = (self.settings.shows_progress && run.rank == 0)
-            .then(|| Listener::own(Box::new(ProgressBar::new())));
-        let lent = self.callbacks.iter_mut().map(|callback| Listener::lent(&mut **callback));
-        let own = own.iter_mut().map(|callback| Listener::of_module(&mut **callback));
+            .then(|| Listener::owned(Box::new(ProgressBar::new())));
+        let added = self.callbacks.iter_mut().map(|callback| Listener::borrowed(&mut **callback));
         let extension = module.checkpoint_extension();
         let mut running = Run {
             profiler: profiler.clone(),
@@ -350,7 +382,7 @@ impl Trainer {
             batch: None,
             loss: None,
             has_gradients: false,
-            listeners: progress.into_iter().chain(lent).chain(own).collect(),
+            listeners: progress.into_iter().chain(added).collect(),
             actions: RunActions::new(short_type_name::<M>()),
             state: TrainerState::new(
                 profiler.clone(),
@@ -364,12 +396,10 @@ impl Trainer {
             began: Stopwatch::start(),
         };
         running.state.overfits = settings.overfit_batches.is_some();
-        running.state.gradient_clip_algorithm = settings.gradient_clip_algorithm;
-        running.state.validates_once_per_epoch = settings.val_check_interval
-            == Interval::Share(1.0)
+        running.state.validates_once_per_epoch = settings.val_check_interval == Portion::Share(1.0)
             && settings.check_val_every_n_epoch == Some(1);
         running.state.requests.extension = extension;
         running.state.requests.directory.clone_from(&settings.checkpoint_dir);
-        body(&mut running).map_err(|error| running.on_exception(error))
+        body(&mut running).inspect_err(|error| running.on_exception(error))
     }
 }

@@ -11,15 +11,19 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Output};
 
 use mlprof_core::{Interrupt, SimpleProfiler};
-use mlprof_train::{Callback, Result, StopReason, TrainerState};
+use mlprof_train::{Callback, HookContext, Result, StopReason, TrainModule, TrainerState};
 
 use crate::toy::{Triple, Watched, inputs, trainer};
 
 /// Raises SIGINT in the middle of the fifth batch.
 struct CtrlC;
 
-impl Callback for CtrlC {
-    fn on_before_backward(&mut self, trainer: &mut TrainerState) -> Result<()> {
+impl<M: TrainModule> Callback<M> for CtrlC {
+    fn on_before_backward(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         if trainer.batch_index() == Some(4) {
             // SAFETY: `raise` accesses no memory of the caller. The signal is either handled by the
             // trainer or ends the child process, as the tests expect.

@@ -3,9 +3,9 @@
 /// Defines `ModulePath`, the traits with `.profile_layer(path)`, and the layers that these return:
 /// `ProfiledLayer` and `ProfiledLayerT`. This macro is for plugins, not for programs.
 ///
-/// It is a macro because a plugin may implement its framework's traits only for its own types. The
-/// plugin passes the traits, an expression to run when a layer is wrapped, and a function that
-/// names a type. It then implements the framework's forward methods itself, using
+/// A macro, because a plugin may give its framework's traits only to types of its own: it names the
+/// traits, the types of their forwards, the calls for a wrapped layer and for its output, and the
+/// function that names a type. The forwards of recurrent layers differ: a plugin writes them by
 /// `ProfiledLayer::measure`.
 ///
 /// The plugin supplies the documentation, because the examples depend on the framework.
@@ -16,7 +16,8 @@ macro_rules! layer_wrappers {
         $(#[$module_doc:meta])* ProfileLayerExt for $Module:ident;
         $(#[$module_t_doc:meta])* ProfileLayerTExt for $ModuleT:ident;
         $(#[$rnn_doc:meta])* ProfileRnnExt for $Rnn:ident;
-        $(#[$profiled_doc:meta])* ProfiledLayer, announced by $announce:expr, named by $type_name:ident;
+        $(#[$profiled_doc:meta])* ProfiledLayer, announced by $announce:expr, named by $type_name:ident,
+            from $Tensor:ty => $Output:ty, observed by $observe:expr;
     ) => {
         /// Location of a layer in its model. It is a text such as `"encoder.head"`, or the
         /// framework's value from which the layer's variables were created.
@@ -116,9 +117,40 @@ macro_rules! layer_wrappers {
                 forward(&self.layer)
             }
 
+            /// As [`measure`](Self::measure), of a forward that makes one tensor of another: a
+            /// [`NumericsProfiler`]($crate::NumericsProfiler) reads the numbers of both.
+            ///
+            /// # Errors
+            ///
+            /// Those of `forward`, if it returns any.
+            #[inline]
+            pub fn measure_output(
+                &self,
+                input: &$Tensor,
+                forward: impl FnOnce(&M) -> $Output,
+            ) -> $Output {
+                let output = self.measure(forward);
+                $observe(self.action, input, &output);
+                output
+            }
+
             /// Returns the wrapped layer.
             pub fn into_inner(self) -> M {
                 self.layer
+            }
+        }
+
+        impl<M: $Module> $Module for ProfiledLayer<M> {
+            #[inline]
+            fn forward(&self, input: &$Tensor) -> $Output {
+                self.measure_output(input, |layer| layer.forward(input))
+            }
+        }
+
+        impl<M: $ModuleT> $ModuleT for ProfiledLayerT<M> {
+            #[inline]
+            fn forward_t(&self, input: &$Tensor, train: bool) -> $Output {
+                self.0.measure_output(input, |layer| layer.forward_t(input, train))
             }
         }
 

@@ -19,31 +19,26 @@ pub fn synchronize(device: Device) {
     }
 }
 
-/// A batch that can be moved to a device. It is implemented for tensors, and for tuples, vectors
-/// and options of them.
-///
-/// [`TrainModule::transfer_batch_to_device`](mlprof_train::TrainModule::transfer_batch_to_device)
-/// usually calls it:
-///
-/// ```
-/// use tch::{Device, Kind, Tensor};
-/// use mlprof_tch::MoveTo;
-///
-/// let batch = (Tensor::zeros([4, 2], (Kind::Float, Device::Cpu)), vec![Tensor::from(1.0)]);
-/// let (images, others) = batch.move_to(Device::cuda_if_available())?;
-/// assert_eq!(images.size(), [4, 2]);
-/// assert_eq!(others.len(), 1);
-/// # Ok::<(), tch::TchError>(())
-/// ```
-///
-/// *Cost*: the copy. A tensor that is already on the device is not copied.
-pub trait MoveTo: Sized {
-    /// Returns the batch on `device`.
+mlprof_train::move_to! {
+    /// A batch that can be moved to a device. It is implemented for tensors, and for tuples,
+    /// vectors and options of them.
     ///
-    /// # Errors
+    /// [`TrainModule::transfer_batch_to_device`](mlprof_train::TrainModule::transfer_batch_to_device)
+    /// usually calls it:
     ///
-    /// Returns torch's error, for example if the device does not exist or is out of memory.
-    fn move_to(self, device: Device) -> Result<Self, TchError>;
+    /// ```
+    /// use tch::{Device, Kind, Tensor};
+    /// use mlprof_tch::MoveTo;
+    ///
+    /// let batch = (Tensor::zeros([4, 2], (Kind::Float, Device::Cpu)), vec![Tensor::from(1.0)]);
+    /// let (images, others) = batch.move_to(Device::cuda_if_available())?;
+    /// assert_eq!(images.size(), [4, 2]);
+    /// assert_eq!(others.len(), 1);
+    /// # Ok::<(), tch::TchError>(())
+    /// ```
+    ///
+    /// *Cost*: the copy. A tensor that is already on the device is not copied.
+    MoveTo: Device, TchError;
 }
 
 impl MoveTo for Tensor {
@@ -53,39 +48,6 @@ impl MoveTo for Tensor {
         crate::ops::label_input(&moved);
         Ok(moved)
     }
-}
-
-impl<T: MoveTo> MoveTo for Vec<T> {
-    fn move_to(self, device: Device) -> Result<Self, TchError> {
-        self.into_iter().map(|part| part.move_to(device)).collect()
-    }
-}
-
-impl<T: MoveTo> MoveTo for Option<T> {
-    fn move_to(self, device: Device) -> Result<Self, TchError> {
-        self.map(|part| part.move_to(device)).transpose()
-    }
-}
-
-macro_rules! move_tuples {
-    ($($($part:ident)+;)+) => {$(
-        impl<$($part: MoveTo),+> MoveTo for ($($part,)+) {
-            fn move_to(self, device: Device) -> Result<Self, TchError> {
-                #[expect(non_snake_case, reason = "parts are named as their types")]
-                let ($($part,)+) = self;
-                Ok(($($part.move_to(device)?,)+))
-            }
-        }
-    )+};
-}
-
-move_tuples! {
-    A;
-    A B;
-    A B C;
-    A B C D;
-    A B C D E;
-    A B C D E F;
 }
 
 #[cfg(test)]

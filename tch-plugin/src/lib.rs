@@ -48,7 +48,8 @@
 //!         let (inputs, classes) = batch;
 //!         let scores = self.layers.forward(inputs);
 //!         let accuracy = scores.accuracy_for_logits(classes).f_double_value(&[])?;
-//!         trainer.log_weighted("accuracy", accuracy, classes.numel() as f64);
+//!         let weighted = LogOptions::new().weight(classes.numel() as f64);
+//!         trainer.log_with("accuracy", accuracy, &weighted);
 //!         Ok(())
 //!     }
 //!

@@ -1,10 +1,11 @@
 //! Reports the layers of a model as rows.
 
+use mlprof_core::hook::observe_output;
 use mlprof_core::names::short_type_name;
 use tch::Tensor;
 use tch::nn::{Module, ModuleT, Path, RNN};
 
-use crate::numerics;
+use crate::numerics::Tch;
 
 mlprof_core::layer_wrappers! {
     /// Adds `layer.profile_layer(path)` to every [`tch::nn::Module`]. Each forward pass is a row
@@ -83,30 +84,13 @@ mlprof_core::layer_wrappers! {
     /// let scores = attention.measure(|attention| attention.forward(&x, &x));
     /// assert_eq!(scores.size(), [2, 2]);
     /// ```
-    ProfiledLayer, announced by crate::ops::install(), named by type_name;
+    ProfiledLayer, announced by crate::ops::install(), named by type_name,
+        from Tensor => Tensor, observed by observe_output::<Tch>;
 }
 
 impl ModulePath for Path<'_> {
     fn path(&self) -> String {
         self.components().collect::<Vec<_>>().join(".")
-    }
-}
-
-impl<M> ProfiledLayer<M> {
-    /// Measures a forward pass like [`measure`](Self::measure), for a forward that maps one tensor
-    /// to another. [`NumericsProfiler`](mlprof_core::NumericsProfiler) observes these tensors.
-    #[inline]
-    pub fn measure_output(&self, input: &Tensor, forward: impl FnOnce(&M) -> Tensor) -> Tensor {
-        let output = self.measure(forward);
-        numerics::tell_output(self.action, input, &output);
-        output
-    }
-}
-
-impl<M: Module> Module for ProfiledLayer<M> {
-    #[inline]
-    fn forward(&self, input: &Tensor) -> Tensor {
-        self.measure_output(input, |layer| layer.forward(input))
     }
 }
 
@@ -125,22 +109,15 @@ impl<M: RNN> RNN for ProfiledLayer<M> {
     #[inline]
     fn seq(&self, input: &Tensor) -> (Tensor, M::State) {
         let (output, state) = self.measure(|layer| layer.seq(input));
-        numerics::tell_output(self.action, input, &output);
+        observe_output::<Tch>(self.action, input, &output);
         (output, state)
     }
 
     #[inline]
     fn seq_init(&self, input: &Tensor, state: &M::State) -> (Tensor, M::State) {
         let (output, state) = self.measure(|layer| layer.seq_init(input, state));
-        numerics::tell_output(self.action, input, &output);
+        observe_output::<Tch>(self.action, input, &output);
         (output, state)
-    }
-}
-
-impl<M: ModuleT> ModuleT for ProfiledLayerT<M> {
-    #[inline]
-    fn forward_t(&self, input: &Tensor, train: bool) -> Tensor {
-        self.0.measure_output(input, |layer| layer.forward_t(input, train))
     }
 }
 

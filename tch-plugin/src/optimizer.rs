@@ -3,14 +3,16 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mlprof_core::hook::observe_loss;
 use mlprof_train::{Result, SavedState, TrainOptimizer};
 use tch::nn::{OptimizerConfig, VarStore, Variables};
 use tch::{COptimizer, Device, TchError, Tensor, no_grad_guard};
 
 use crate::device::synchronize;
 use crate::grad_scaler::GradScaler;
+use crate::numerics::{self, Tch};
+use crate::ops;
 use crate::saved::{optimizer, random};
-use crate::{numerics, ops};
 
 /// Prevents a division by zero for gradients of norm 0. PyTorch uses the same value.
 const CLIPPING_EPSILON: f64 = 1e-6;
@@ -219,7 +221,7 @@ impl TrainOptimizer for TchOptimizer {
     }
 
     fn backward(&mut self, loss: &Tensor, scale: f64) -> Result<()> {
-        numerics::tell_loss(loss);
+        observe_loss::<Tch>(loss);
         let scale = scale * self.scaler().map_or(1.0, GradScaler::scale);
         if scale == 1.0 {
             loss.f_backward()?;
@@ -277,17 +279,17 @@ impl TrainOptimizer for TchOptimizer {
         if !self.takes_step()? {
             return Ok(());
         }
-        let followed = {
+        let tracked = {
             let variables = self.lock();
             let tensors = variables.trainable_variables.iter().map(|one| &one.tensor);
-            ops::StepFollowed::begin(tensors)
+            ops::TrackedStep::begin(tensors)
         };
-        let told = numerics::begin_step(|| numerics::named(&self.lock()));
+        let step = numerics::begin_step(|| numerics::named(&self.lock()));
         self.optimizer.step()?;
-        if let Some(told) = told {
-            told.end();
+        if let Some(step) = step {
+            step.end();
         }
-        drop(followed);
+        drop(tracked);
         if self.synchronizes {
             let first = self.lock().trainable_variables.first().map(|first| first.tensor.device());
             self.wait_for(first);

@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
+use mlprof_core::hook::{interest, observe_loss};
 use mlprof_core::{Interest, profile};
 use tch::nn::Optimizer;
 use tch::{Device, TchError, Tensor};
@@ -10,7 +11,8 @@ use crate::actions::{
     BACKWARD, CONFIGURE_GRADIENT_CLIPPING, OPTIMIZER_UPDATE, OPTIMIZER_ZERO_GRAD,
 };
 use crate::device::synchronize;
-use crate::{numerics, ops};
+use crate::numerics::{self, Tch};
+use crate::ops;
 
 /// A [`tch::nn::Optimizer`] that is measured by the [active](mlprof_core::activate) profiler. Its
 /// methods have the same names and behaviour as tch's. Other methods are reached by dereferencing
@@ -80,18 +82,18 @@ impl ProfiledOptimizer {
     /// Updates the variables, measured as `Optimizer.step`.
     pub fn step(&mut self) {
         let _scope = profile!(OPTIMIZER_UPDATE);
-        let is_wanted = mlprof_core::hook::interest().contains(Interest::MEMORY);
+        let is_wanted = interest().contains(Interest::MEMORY);
         let variables = is_wanted.then(|| self.optimizer.trainable_variables());
-        let followed = ops::StepFollowed::begin(variables.iter().flatten());
-        let told = numerics::begin_step(|| {
+        let tracked = ops::TrackedStep::begin(variables.iter().flatten());
+        let step = numerics::begin_step(|| {
             let variables = self.optimizer.trainable_variables().into_iter().enumerate();
             variables.map(|(place, variable)| (numerics::numbered(place), variable)).collect()
         });
         self.optimizer.step();
-        if let Some(told) = told {
-            told.end();
+        if let Some(step) = step {
+            step.end();
         }
-        drop(followed);
+        drop(tracked);
         if self.synchronizes
             && let Some(variable) = self.optimizer.trainable_variables().first()
         {
@@ -139,7 +141,7 @@ impl ProfiledOptimizer {
 
     fn backward(&self, loss: &Tensor) {
         let _scope = profile!(BACKWARD);
-        numerics::tell_loss(loss);
+        observe_loss::<Tch>(loss);
         loss.backward();
         self.wait_for(loss.device());
     }
@@ -209,13 +211,13 @@ pub trait ProfileBackwardExt: sealed::Backward {
 impl ProfileBackwardExt for Tensor {
     fn profile_backward(&self) {
         let _scope = profile!(BACKWARD);
-        numerics::tell_loss(self);
+        observe_loss::<Tch>(self);
         self.backward();
     }
 
     fn f_profile_backward(&self) -> Result<(), TchError> {
         let _scope = profile!(BACKWARD);
-        numerics::tell_loss(self);
+        observe_loss::<Tch>(self);
         self.f_backward()
     }
 }

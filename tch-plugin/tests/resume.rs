@@ -56,7 +56,7 @@ impl<Config: OptimizerConfig + Copy> TrainModule for Learner<Config> {
     }
 }
 
-fn trainer() -> Trainer {
+fn trainer<M: TrainModule>() -> Trainer<M> {
     Trainer::new().max_epochs(3).seed(5).progress_bar(false)
 }
 
@@ -86,7 +86,7 @@ fn is_the_same_after_an_interruption<Config: OptimizerConfig + Copy + Debug>(
         // The resumed network starts with different weights.
         let mut resumed = Learner { net: Net::new(), config, stops_at: None, dropout };
         tch::manual_seed(9);
-        let fit = trainer().prepare(&mut resumed).ckpt_path(&path).fit(&train, None);
+        let fit = trainer().resume(&mut resumed, &path, &train, None);
         let outcome = fit.expect("resumed");
         assert_eq!((outcome.epochs, outcome.steps), (3, 18));
         assert_eq!(resumed.net.weights(), whole.net.weights(), "{config:?} {steps}");
@@ -120,9 +120,8 @@ fn one_batch() -> TensorLoader {
 fn refusal(path: &Path, config: impl OptimizerConfig + Copy, net: Net) -> String {
     let mut learner = Learner { net, config, stops_at: None, dropout: 0.0 };
     let before = learner.net.weights();
-    let mut trainer = trainer();
-    let fit = trainer.prepare(&mut learner).ckpt_path(path);
-    let error = fit.fit(&one_batch(), None).expect_err("refused");
+    let resumed = trainer().resume(&mut learner, path, &one_batch(), None);
+    let error = resumed.expect_err("refused");
     assert!(matches!(error, TrainError::Resume { .. }), "{error}");
     assert_eq!(learner.net.weights(), before);
     format!("{error:?}")

@@ -10,7 +10,7 @@ use mlprof_tch::prelude::*;
 use tch::nn::{self, OptimizerConfig};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
 
-fn trainer() -> Trainer {
+fn trainer<M: TrainModule>() -> Trainer<M> {
     Trainer::new().max_epochs(1).progress_bar(false)
 }
 
@@ -139,7 +139,7 @@ fn profilers_change_no_bit_of_a_training() {
         net.learning_rate = 0.2;
         (net, loader(60, 8).shuffled())
     };
-    let run = |trainer: Trainer| {
+    let run = |trainer: Trainer<Net>| {
         let (mut net, data) = train();
         trainer.max_epochs(3).seed(5).fit(&mut net, &data, Some(&data)).expect("it runs");
         let losses: Vec<u64> = net.losses.iter().map(|loss| loss.to_bits()).collect();

@@ -1,4 +1,4 @@
-//! Tensors that a profiler can read: layer outputs, losses, gradients and parameters.
+//! Tensors whose numbers a profiler reads: outputs of layers, losses, gradients and parameters.
 
 mod reduction;
 
@@ -6,16 +6,31 @@ use std::cell::OnceCell;
 
 use candle_core::backprop::GradStore;
 use candle_core::{CpuStorage, Device, Layout, Result, Storage, Tensor};
+use mlprof_core::Action;
 use mlprof_core::hook::{
-    self, Change, LEAST_NORMAL_F16, NumberReader, ObservedTensor, ParametersTold, ReducedNumbers,
-    Reduction, TensorNumbers, TensorRole, strided_offsets,
+    self, Change, LEAST_NORMAL_F16, NumberReader, ObservedStep, ObservedTensor, ReducedNumbers,
+    Reduction, TensorFramework, TensorNumbers, TensorRole, strided_offsets,
 };
-use mlprof_core::{Action, Interest};
 
 use crate::named_vars::NamedVars;
 
+/// candle, as a framework whose tensors profilers of numbers read.
+pub(crate) struct Candle;
+
+impl TensorFramework for Candle {
+    type Tensor = Tensor;
+    type Numbers<'tensor> = Numbers<'tensor>;
+
+    fn numbers<'tensor>(
+        tensor: &'tensor Tensor,
+        change: Change<'tensor, Tensor>,
+    ) -> Numbers<'tensor> {
+        Numbers { tensor, change }
+    }
+}
+
 /// A reference to a candle tensor.
-struct Numbers<'tensor> {
+pub(crate) struct Numbers<'tensor> {
     tensor: &'tensor Tensor,
     change: Change<'tensor, Tensor>,
 }
@@ -25,8 +40,7 @@ impl<'tensor> Numbers<'tensor> {
         Self { tensor, change: Change::None }
     }
 
-    /// Returns the flat tensor that the device reduces. The difference of 16-bit values is computed
-    /// in 32 bits.
+    /// Returns the flat tensor that its device reduces. A difference of 16-bit numbers has 32 bits.
     fn flat(&self) -> Result<Tensor> {
         let flat = self.tensor.detach().flatten_all()?;
         self.change
@@ -77,16 +91,15 @@ impl TensorNumbers for Numbers<'_> {
     }
 }
 
-/// A tensor that is created only when a profiler reads it. Its ops belong to the profiler and are
-/// not counted as ops of the program.
+/// A tensor that is made when a profiler reads it. The profiler does not count the ops of that.
 struct LazyTensor<F> {
     make: F,
-    made: OnceCell<Option<Tensor>>,
+    tensor: OnceCell<Option<Tensor>>,
 }
 
 impl<F: Fn() -> Result<Tensor>> LazyTensor<F> {
     fn tensor(&self) -> Option<Numbers<'_>> {
-        self.made.get_or_init(|| (self.make)().ok()).as_ref().map(Numbers::of)
+        self.tensor.get_or_init(|| (self.make)().ok()).as_ref().map(Numbers::of)
     }
 }
 
@@ -135,25 +148,11 @@ fn each<T: Copy>(
     }
 }
 
-fn is_wanted() -> bool {
-    hook::interest().contains(Interest::NUMERICS)
-}
-
-/// Reports a layer's output. *Cost* if no profiler observes numbers: one relaxed load.
-#[inline]
-pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Result<Tensor>) {
-    if is_wanted()
-        && let Ok(output) = output
-    {
-        let input: &dyn TensorNumbers = &Numbers::of(input);
-        tell(TensorRole::Output, layer.name(), output, Some(input));
-    }
-}
-
-/// Records a tensor of the current batch under a name such as `images`. Call it at the beginning of
-/// a training step, before the first module. The step's record then contains the tensor's hash, by
-/// which `mlprof compare-numerics` detects whether two runs saw the same batches. Without this
-/// call, the input of the first module represents the batch, and labels are unknown.
+/// Reports a tensor that a training step learns from, under a name such as `images`. Call it at the
+/// beginning of a training step, before the first module. The record of the profiler of numbers
+/// then has the tensor's hash, by which `mlprof compare-numerics` finds out whether two runs had
+/// the same batches. Without it the input of the first module stands for the batch, and labels are
+/// unknown.
 ///
 /// ```
 /// # use candle_core::{Device, Tensor};
@@ -164,54 +163,33 @@ pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Result<Tensor>
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 ///
-/// *Cost*: one relaxed load if no profiler observes numbers. Otherwise the cost of any other
-/// observed tensor, and of a hash in recorded steps.
+/// *Cost* if no profiler wants it: one relaxed load; otherwise that of any other tensor, and a hash
+/// in recorded steps.
 #[inline]
 pub fn record_batch(name: &str, tensor: &Tensor) {
-    if is_wanted() {
-        tell(TensorRole::Batch, name, tensor, None);
-    }
+    hook::observe_batch::<Candle>(name, tensor);
 }
 
-/// Reports a layer output that is not a tensor. `make` converts it to a tensor if a profiler reads
-/// it. *Cost* if no profiler observes numbers: one relaxed load.
+/// Reports the output of a layer that is not a tensor; `make` makes a tensor of it if a profiler
+/// reads it. *Cost* if no profiler wants it: one relaxed load.
 #[inline]
-pub(crate) fn tell_made_output(layer: Action, input: &Tensor, make: impl Fn() -> Result<Tensor>) {
-    if is_wanted() {
-        let tensor = &LazyTensor { make, made: OnceCell::new() };
+pub(crate) fn observe_lazy_output(
+    layer: Action,
+    input: &Tensor,
+    make: impl Fn() -> Result<Tensor>,
+) {
+    if hook::wants_numerics() {
+        let tensor = &LazyTensor { make, tensor: OnceCell::new() };
         let (role, name, input) =
             (TensorRole::Output, layer.name(), Some(&Numbers::of(input) as &_));
         hook::tensor(&ObservedTensor { role, name, tensor, input });
     }
 }
 
-/// Reports the loss on which `backward` is called.
-#[inline]
-pub(crate) fn tell_loss(loss: &Tensor) {
-    if is_wanted() {
-        tell(TensorRole::Loss, "loss", loss, None);
-    }
-}
-
-fn tell(role: TensorRole, name: &str, tensor: &Tensor, input: Option<&dyn TensorNumbers>) {
-    hook::tensor(&ObservedTensor { role, name, tensor: &Numbers::of(tensor), input });
-}
-
-/// Reports a parameter before or after an optimizer step, or its gradient.
-fn tell_changing(role: TensorRole, name: &str, tensor: &Tensor, change: Change<'_, Tensor>) {
-    hook::tensor(&ObservedTensor { role, name, tensor: &Numbers { tensor, change }, input: None });
-}
-
-/// Reports gradients and parameters before an optimizer step. Returns `None` if no profiler
-/// observes numbers.
-pub(crate) fn begin_step(
-    vars: &NamedVars,
-    gradients: &GradStore,
-) -> Option<ParametersTold<Tensor>> {
-    is_wanted().then(|| {
-        let gradient = |var: &Tensor| gradients.get(var).cloned();
-        ParametersTold::begin(named(vars), gradient, tell_changing)
-    })
+/// Reports gradients and parameters before a step of an optimizer; `None` if no profiler wants
+/// them.
+pub(crate) fn begin_step(vars: &NamedVars, gradients: &GradStore) -> Option<ObservedStep<Candle>> {
+    ObservedStep::begin(|| named(vars), |var| gradients.get(var).cloned())
 }
 
 /// Returns the variables with their names from the map.

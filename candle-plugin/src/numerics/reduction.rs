@@ -1,5 +1,5 @@
-//! Reduces tensors on devices whose memory the host cannot read. The reduction starts when the
-//! tensor is reported, and its result is read after the step has ended.
+//! Reductions of tensors on their device: launched when a tensor is observed, read when the step
+//! has ended.
 
 use candle_core::{DType, Device, DeviceLocation, Result, Tensor};
 use mlprof_core::hook::{
@@ -9,8 +9,8 @@ use mlprof_core::report::numerics::sample_every;
 
 static REDUCTIONS: DeviceReductions<DeviceNumbers> = DeviceReductions::new();
 
-/// Starts a reduction of the flat tensor that `flat` returns, on that tensor's device. Returns
-/// `None` if the device refuses. The launched ops do not count as ops of the program.
+/// Launches the reduction of the flat tensor that `flat` returns; `None` if the device refuses it.
+/// The launched ops are not counted as the program's.
 pub(super) fn begin(
     reduction: Reduction,
     flat: impl FnOnce() -> Result<Tensor>,
@@ -24,12 +24,12 @@ pub(super) fn begin(
 
 /// Results of a reduction in device memory, in the layout of [`DeviceReduction`].
 struct DeviceNumbers {
-    /// Floating-point results. `None` if only non-finite values are counted.
+    /// `None` if only numbers that are not finite are counted.
     floats: Option<Tensor>,
     counts: Tensor,
 }
 
-/// Number of floating-point results before the sample.
+/// Number of floats before the sample.
 const FLOATS: usize = 9;
 
 impl DeviceNumbers {
@@ -133,7 +133,7 @@ fn at_least(tensor: &Tensor, least: f64) -> Result<Tensor> {
     tensor.broadcast_maximum(&tensor.ones_like()?.affine(0.0, least)?)
 }
 
-/// Counts the set elements of a mask.
+/// Returns in how many places a mask is set.
 fn number(mask: &Tensor) -> Result<Tensor> {
     mask.to_dtype(DType::U32)?.sum_all()
 }

@@ -74,8 +74,9 @@ impl Learner {
     fn log(&self, batch: &Batch, trainer: &mut TrainerState, names: [&str; 2]) -> Result<()> {
         let (loss, accuracy) = self.evaluated.judge(batch)?;
         let weight = batch.size()? as f64;
-        trainer.log_weighted(names[0], loss, weight);
-        trainer.log_weighted(names[1], accuracy, weight);
+        let weighted = LogOptions::new().weight(weight);
+        trainer.log_with(names[0], loss, &weighted);
+        trainer.log_with(names[1], accuracy, &weighted);
         Ok(())
     }
 }

@@ -157,7 +157,8 @@ impl TrainModule for Learner {
 
     fn validation_step(&mut self, passages: &Passages, trainer: &mut TrainerState) -> Result<()> {
         let loss = self.loss(passages)?.to_scalar::<f32>()?;
-        trainer.log_weighted("val_loss", loss.into(), passages.characters.dim(0)? as f64);
+        let weighted = LogOptions::new().weight(passages.characters.dim(0)? as f64);
+        trainer.log_with("val_loss", loss.into(), &weighted);
         Ok(())
     }
 

@@ -86,8 +86,9 @@ impl TrainModule for ParallelLearner {
     fn test_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> Result<()> {
         let (loss, accuracy) = self.net.judge(batch)?;
         let weight = batch.size()? as f64;
-        trainer.log_weighted("test_loss", loss, weight);
-        trainer.log_weighted("test_accuracy", accuracy, weight);
+        let weighted = LogOptions::new().weight(weight);
+        trainer.log_with("test_loss", loss, &weighted);
+        trainer.log_with("test_accuracy", accuracy, &weighted);
         Ok(())
     }
 }

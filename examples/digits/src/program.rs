@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use mlprof_core::{Profiler, Report};
-use mlprof_train::{Callback, FitOutcome, Result as HookResult, StopReason, TrainerState};
+use mlprof_train::{
+    Callback, FitOutcome, HookContext, Result as HookResult, StopReason, TrainModule, TrainerState,
+};
 
 use crate::options::Options;
 
@@ -91,15 +93,23 @@ impl LossCurve {
     }
 }
 
-impl Callback for LossCurve {
-    fn on_train_batch_end(&mut self, trainer: &mut TrainerState) -> HookResult<()> {
+impl<M: TrainModule> Callback<M> for LossCurve {
+    fn on_train_batch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> HookResult<()> {
         let Some(loss) = trainer.loss() else { return Ok(()) };
         // The `Debug` format has enough digits to restore the same number.
         let result = writeln!(self.file, "{loss:?}");
         self.checked(result)
     }
 
-    fn on_train_end(&mut self, _trainer: &mut TrainerState) -> HookResult<()> {
+    fn on_train_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        _trainer: &mut TrainerState,
+    ) -> HookResult<()> {
         let result = self.file.flush();
         self.checked(result)
     }

@@ -64,13 +64,13 @@ pub fn train_and_test<M: TrainModule>(
     }
     let mut measured = Measured::new(profiler);
     let trained = measured.stage(|| {
-        let mut fit = trainer.prepare(module);
-        if let Some(checkpoint) = &trainer_options.resume {
-            fit = fit.ckpt_path(checkpoint);
-        }
-        let outcome = fit.fit(loaders.train, Some(loaders.valid))?;
+        let (train, valid) = (loaders.train, Some(loaders.valid));
+        let outcome = match &trainer_options.resume {
+            Some(checkpoint) => trainer.resume(module, checkpoint, train, valid)?,
+            None => trainer.fit(module, train, valid)?,
+        };
         match &outcome.stopped {
-            StopReason::Asked(reason) if trainer_options.patience.is_some() => {
+            StopReason::Requested(reason) if trainer_options.patience.is_some() => {
                 mlprof_core::output::say(format_args!("stopped early: {reason}"));
                 Ok(())
             }

@@ -50,8 +50,9 @@ impl Learner {
     fn log(&self, batch: &Batch, trainer: &mut TrainerState, names: [&str; 2]) -> TrainResult<()> {
         let (loss, accuracy) = self.net.judge(batch)?;
         let weight = batch.classes.numel() as f64;
-        trainer.log_weighted(names[0], loss, weight);
-        trainer.log_weighted(names[1], accuracy, weight);
+        let weighted = LogOptions::new().weight(weight);
+        trainer.log_with(names[0], loss, &weighted);
+        trainer.log_with(names[1], accuracy, &weighted);
         Ok(())
     }
 }

@@ -1,8 +1,9 @@
 //! Early end of a fit when a metric no longer improves.
 
 use super::{Mode, monitored};
-use crate::callback::Callback;
+use crate::callback::{Callback, HookContext};
 use crate::error::Result;
+use crate::module::TrainModule;
 use crate::saved_state::SavedState;
 use crate::state::TrainerState;
 use mlprof_core::Stage;
@@ -17,7 +18,10 @@ use mlprof_core::Stage;
 /// use mlprof_train::{EarlyStopping, Mode, Trainer};
 ///
 /// let stopping = EarlyStopping::new("val_loss", Mode::Min).patience(5).min_delta(1e-3);
+/// # fn with<M: mlprof_train::TrainModule>(stopping: EarlyStopping) -> Trainer<M> {
 /// let trainer = Trainer::new().callback(stopping);
+/// # trainer
+/// # }
 /// ```
 #[derive(Debug, Clone)]
 pub struct EarlyStopping {
@@ -81,22 +85,21 @@ impl EarlyStopping {
         self
     }
 
-    /// Sets whether a value that is not finite ends the fit. The default is `true`.
+    /// Sets whether a value that is not finite ends the fit; true by default.
     #[must_use]
     pub fn check_finite(mut self, checks: bool) -> Self {
         self.check_finite = checks;
         self
     }
 
-    /// Sets whether a check fails with an error if the metric was not logged. The default is
-    /// `true`.
+    /// Sets whether a check is an error if the metric was not logged; true by default.
     #[must_use]
     pub fn strict(mut self, is_strict: bool) -> Self {
         self.strict = is_strict;
         self
     }
 
-    /// Sets whether to check after each training epoch (`true`) or after each validation (`false`).
+    /// Sets whether checks come after training epochs (`true`) or validations (`false`).
     #[must_use]
     pub fn check_on_train_epoch_end(mut self, checks: bool) -> Self {
         self.check_on_train_epoch_end = Some(checks);
@@ -104,7 +107,7 @@ impl EarlyStopping {
     }
 
     fn checks_epochs(&self, trainer: &TrainerState) -> bool {
-        self.check_on_train_epoch_end.unwrap_or_else(|| trainer.validates_once_per_epoch())
+        self.check_on_train_epoch_end.unwrap_or(trainer.validates_once_per_epoch)
     }
 
     fn check(&mut self, trainer: &mut TrainerState) -> Result<()> {
@@ -149,35 +152,51 @@ impl EarlyStopping {
             format!("{monitor} has not become better than {best} for {checks} checks")
         })
     }
-}
 
-impl Callback for EarlyStopping {
-    fn state_key(&self) -> String {
-        format!("EarlyStopping monitor={} mode={}", self.monitor, self.mode.name())
-    }
-
-    fn state(&self) -> SavedState {
+    fn saved(&self) -> SavedState {
         let mut state = SavedState::new();
         state.set("best", self.best);
         state.set("waited", self.waited);
         state
     }
 
-    fn load_state(&mut self, state: &SavedState) -> Result<()> {
+    fn restore(&mut self, state: &SavedState) -> Result<()> {
         (self.best, self.waited) = (state.get("best")?, state.get("waited")?);
         Ok(())
+    }
+}
+
+impl<M: TrainModule> Callback<M> for EarlyStopping {
+    fn state_key(&self) -> String {
+        format!("EarlyStopping monitor={} mode={}", self.monitor, self.mode.name())
+    }
+
+    fn state(&self) -> SavedState {
+        self.saved()
+    }
+
+    fn load_state(&mut self, state: &SavedState) -> Result<()> {
+        self.restore(state)
     }
 
     fn is_monitor(&self) -> bool {
         true
     }
 
-    fn on_validation_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_validation_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         let is_due = trainer.is_fit() && trainer.stage() == Stage::Validate;
         if is_due && !self.checks_epochs(trainer) { self.check(trainer) } else { Ok(()) }
     }
 
-    fn on_train_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_train_epoch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         if self.checks_epochs(trainer) { self.check(trainer) } else { Ok(()) }
     }
 }
@@ -230,9 +249,9 @@ mod tests {
         let mut before = EarlyStopping::new("loss", Mode::Min);
         assert_eq!([3., 2., 2., 2.].map(|value| before.reason_to_stop(value)), [const { None }; 4]);
         let mut after = EarlyStopping::new("loss", Mode::Min);
-        after.load_state(&before.state()).expect("its own");
+        after.restore(&before.saved()).expect("its own");
         assert!(after.reason_to_stop(2.).is_some());
-        after.load_state(&EarlyStopping::new("loss", Mode::Min).state()).expect("infinite");
+        after.restore(&EarlyStopping::new("loss", Mode::Min).saved()).expect("infinite");
         assert_eq!(after.best, f64::INFINITY);
     }
 }

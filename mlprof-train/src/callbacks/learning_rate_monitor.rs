@@ -1,46 +1,34 @@
 //! Record of the learning rates of a training.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::callback::Callback;
+use crate::callback::{Callback, HookContext};
 use crate::error::Result;
+use crate::module::TrainModule;
 use crate::optimizer::LrInterval;
 use crate::saved_state::{Dtype, SavedState, SavedTensor};
 use crate::state::TrainerState;
 
-/// Records the learning rate. It provides the rate as the metric `lr`, for the progress bar and
-/// other callbacks, and also as a list of all values.
+/// Follows the learning rate: as the metric `lr`, which the progress bar and other callbacks see,
+/// and as a list of all values. A clone shares the list.
 ///
 /// ```
 /// use mlprof_train::{LearningRateMonitor, LrInterval, Trainer};
 ///
 /// let monitor = LearningRateMonitor::new(LrInterval::Step);
-/// let rates = monitor.rates();
-/// let trainer = Trainer::new().callback(monitor);
+/// # fn with<M: mlprof_train::TrainModule>(monitor: &LearningRateMonitor) -> Trainer<M> {
+/// let trainer = Trainer::new().callback(monitor.clone());
 /// // trainer.fit(…)?;
-/// for (step, rate) in rates.all() {
+/// # trainer
+/// # }
+/// for (step, rate) in monitor.rates() {
 ///     println!("{step} {rate}");
 /// }
 /// ```
 #[derive(Debug, Clone)]
 pub struct LearningRateMonitor {
     interval: LrInterval,
-    rates: LearningRates,
-}
-
-/// Learning rates that a [`LearningRateMonitor`] has recorded. Clones share them.
-#[derive(Debug, Clone, Default)]
-pub struct LearningRates(Arc<Mutex<Vec<(usize, f64)>>>);
-
-impl LearningRates {
-    /// Returns each recorded optimizer step and its learning rate.
-    pub fn all(&self) -> Vec<(usize, f64)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set(&self, rates: Vec<(usize, f64)>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = rates;
-    }
+    rates: Arc<Mutex<Vec<(usize, f64)>>>,
 }
 
 impl LearningRateMonitor {
@@ -48,41 +36,30 @@ impl LearningRateMonitor {
     /// start of each epoch. With [`LrInterval::Step`], it records at the start of each training
     /// batch that begins an optimizer step.
     pub fn new(interval: LrInterval) -> Self {
-        Self { interval, rates: LearningRates::default() }
+        Self { interval, rates: Arc::default() }
     }
 
-    /// Returns the recorded rates, which can be read during and after the trainer's run.
-    pub fn rates(&self) -> LearningRates {
-        self.rates.clone()
+    /// Returns the optimizer steps at which the rate was looked at, and the rates, also while the
+    /// trainer runs.
+    pub fn rates(&self) -> Vec<(usize, f64)> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(usize, f64)>> {
+        self.rates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn look(&self, trainer: &mut TrainerState) {
         let (step, Some(rate)) = (trainer.global_step(), trainer.learning_rate()) else { return };
-        let mut rates = self.rates.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rates = self.lock();
         if rates.last().is_none_or(|(last, _)| *last != step) {
             rates.push((step, rate));
         }
         trainer.set_metric("lr", rate);
     }
-}
 
-impl Callback for LearningRateMonitor {
-    fn on_train_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
-        if self.interval == LrInterval::Epoch {
-            self.look(trainer);
-        }
-        Ok(())
-    }
-
-    fn on_train_batch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
-        if self.interval == LrInterval::Step {
-            self.look(trainer);
-        }
-        Ok(())
-    }
-
-    fn state(&self) -> SavedState {
-        let rates = self.rates.all();
+    fn saved(&self) -> SavedState {
+        let rates = self.rates();
         let mut state = SavedState::new();
         let mut set = |name, dtype, bytes: Vec<u8>| {
             if let Ok(tensor) = SavedTensor::new(dtype, vec![rates.len()], bytes) {
@@ -95,7 +72,7 @@ impl Callback for LearningRateMonitor {
         state
     }
 
-    fn load_state(&mut self, state: &SavedState) -> Result<()> {
+    fn restore(&mut self, state: &SavedState) -> Result<()> {
         let shape = state.tensor("steps")?.shape();
         let [steps, rates] = [("steps", Dtype::I64), ("rates", Dtype::F64)]
             .map(|(name, dtype)| state.tensor_like(name, dtype, shape));
@@ -103,8 +80,40 @@ impl Callback for LearningRateMonitor {
         let both = steps.iter().zip(rates);
         let both = both
             .map(|(step, rate)| (u64::from_le_bytes(*step) as usize, f64::from_le_bytes(*rate)));
-        self.rates.set(both.collect());
+        *self.lock() = both.collect();
         Ok(())
+    }
+}
+
+impl<M: TrainModule> Callback<M> for LearningRateMonitor {
+    fn on_train_epoch_start(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
+        if self.interval == LrInterval::Epoch {
+            self.look(trainer);
+        }
+        Ok(())
+    }
+
+    fn on_train_batch_start(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
+        if self.interval == LrInterval::Step {
+            self.look(trainer);
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> SavedState {
+        self.saved()
+    }
+
+    fn load_state(&mut self, state: &SavedState) -> Result<()> {
+        self.restore(state)
     }
 }
 
@@ -115,10 +124,10 @@ mod tests {
     #[test]
     fn its_state_is_restored() {
         let before = LearningRateMonitor::new(LrInterval::Step);
-        before.rates.set(vec![(0, 0.1), (7, 0.1 + 0.2)]);
+        *before.lock() = vec![(0, 0.1), (7, 0.1 + 0.2)];
         let mut after = LearningRateMonitor::new(LrInterval::Step);
-        after.load_state(&before.state()).expect("its own");
-        assert_eq!(after.rates().all(), before.rates().all());
-        assert!(after.load_state(&SavedState::new()).is_err());
+        after.restore(&before.saved()).expect("its own");
+        assert_eq!(after.rates(), before.rates());
+        assert!(after.restore(&SavedState::new()).is_err());
     }
 }

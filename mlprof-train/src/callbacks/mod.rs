@@ -5,8 +5,8 @@ mod learning_rate_monitor;
 mod model_checkpoint;
 
 pub use early_stopping::EarlyStopping;
-pub use learning_rate_monitor::{LearningRateMonitor, LearningRates};
-pub use model_checkpoint::{CheckpointPaths, ModelCheckpoint};
+pub use learning_rate_monitor::LearningRateMonitor;
+pub use model_checkpoint::ModelCheckpoint;
 
 use super::error::Result;
 use super::state::TrainerState;
@@ -21,7 +21,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    fn is_better(self, value: f64, than: f64) -> bool {
+    pub(crate) fn is_better(self, value: f64, than: f64) -> bool {
         match self {
             Self::Min => value < than,
             Self::Max => value > than,
@@ -29,7 +29,7 @@ impl Mode {
     }
 
     /// Returns a value that is worse than every finite one.
-    fn worst(self) -> f64 {
+    pub(crate) const fn worst(self) -> f64 {
         match self {
             Self::Min => f64::INFINITY,
             Self::Max => f64::NEG_INFINITY,

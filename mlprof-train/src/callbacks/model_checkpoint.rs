@@ -4,32 +4,34 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Mode, monitored};
-use crate::callback::Callback;
+use crate::callback::{Callback, HookContext};
 use crate::error::Result;
+use crate::module::TrainModule;
 use crate::saved_state::SavedState;
 use crate::state::TrainerState;
 use mlprof_core::Stage;
 
 /// Saves checkpoints and removes old ones, like Lightning's callback of the same name.
 ///
-/// With a [`monitor`](Self::monitor), it keeps the best [`save_top_k`](Self::save_top_k)
-/// checkpoints; otherwise, it keeps the latest ones. A trainer with this callback saves no
-/// checkpoints by itself.
+/// With a [`monitor`](Self::monitor) it keeps the best [`save_top_k`](Self::save_top_k), without
+/// one the latest. A trainer that has it saves no checkpoints by itself. A clone shares the list of
+/// files, which can be read while and after the trainer runs.
 ///
 /// It saves after each training epoch if the trainer validates once per epoch, and after each
-/// validation otherwise. [`every_n_train_steps`](Self::every_n_train_steps) selects an interval in
-/// steps instead. A checkpoint from the middle of an epoch [resumes](crate::PreparedFit::ckpt_path)
-/// at that point.
+/// validation otherwise; or [every so many steps](Self::every_n_train_steps). In the middle of an
+/// epoch, training is [resumed](crate::Trainer::resume) there.
 ///
 /// ```
 /// use mlprof_train::{Mode, ModelCheckpoint, Trainer};
 ///
 /// let saving = ModelCheckpoint::new().monitor("val_loss", Mode::Min);
 /// let saving = saving.save_top_k(3).save_last(true);
-/// let paths = saving.paths();
-/// let trainer = Trainer::new().checkpoint_dir("saved").callback(saving);
+/// # fn with<M: mlprof_train::TrainModule>(saving: &ModelCheckpoint) -> Trainer<M> {
+/// let trainer = Trainer::new().checkpoint_dir("saved").callback(saving.clone());
 /// // trainer.fit(…)?;
-/// assert_eq!(paths.best(), None, "nothing was trained");
+/// # trainer
+/// # }
+/// assert_eq!(saving.best_model_path(), None, "nothing was trained");
 /// ```
 #[derive(Debug, Clone)]
 pub struct ModelCheckpoint {
@@ -43,43 +45,16 @@ pub struct ModelCheckpoint {
     save_on_train_epoch_end: Option<bool>,
     /// Optimizer step of the checkpoint that was saved last.
     saved_step: Option<usize>,
-    paths: CheckpointPaths,
+    kept: Arc<Mutex<SavedFiles>>,
 }
-
-/// Paths of the checkpoints that a [`ModelCheckpoint`] keeps. Clones share them.
-#[derive(Debug, Clone, Default)]
-pub struct CheckpointPaths(Arc<Mutex<KeptFiles>>);
 
 /// Checkpoint files that are kept, and their values of the monitored metric.
 #[derive(Debug, Clone, Default)]
-struct KeptFiles {
+struct SavedFiles {
     /// Checkpoints from best to worst; of equal ones, the earlier comes first. Without a metric,
     /// they are ordered from latest to oldest.
     top: Vec<(PathBuf, f64)>,
     last: Option<PathBuf>,
-}
-
-impl CheckpointPaths {
-    /// Returns the best checkpoint by the monitored metric, or the latest one if there is no
-    /// metric.
-    pub fn best(&self) -> Option<PathBuf> {
-        self.lock().top.first().map(|(path, _)| path.clone())
-    }
-
-    /// Returns the checkpoints that are kept and their values of the monitored metric, the best one
-    /// first. Without a metric, the latest one is first and the values are 0.
-    pub fn top(&self) -> Vec<(PathBuf, f64)> {
-        self.lock().top.clone()
-    }
-
-    /// Returns the path of the checkpoint that [`save_last`](ModelCheckpoint::save_last) writes.
-    pub fn last(&self) -> Option<PathBuf> {
-        self.lock().last.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, KeptFiles> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Default for ModelCheckpoint {
@@ -102,7 +77,7 @@ impl ModelCheckpoint {
             every_n_epochs: 1,
             save_on_train_epoch_end: None,
             saved_step: None,
-            paths: CheckpointPaths::default(),
+            kept: Arc::default(),
         }
     }
 
@@ -129,22 +104,16 @@ impl ModelCheckpoint {
         self
     }
 
-    /// Sets the number of checkpoints to keep. The default is 1; with 0, only [the
-    /// last](Self::save_last) is kept.
+    /// Sets how many checkpoints are kept; 1 by default, 0 for none except
+    /// [the last](Self::save_last), and `None` for all.
     #[must_use]
-    pub fn save_top_k(mut self, checkpoints: usize) -> Self {
-        self.top_k = Some(checkpoints);
+    pub fn save_top_k(mut self, checkpoints: impl Into<Option<usize>>) -> Self {
+        self.top_k = checkpoints.into();
         self
     }
 
-    /// Keeps all checkpoints.
-    #[must_use]
-    pub fn save_all(mut self) -> Self {
-        self.top_k = None;
-        self
-    }
-
-    /// Sets whether each checkpoint is also saved as `last`, which replaces the previous one.
+    /// Sets whether each checkpoint is also saved as `last`, in place of the one before; false by
+    /// default.
     #[must_use]
     pub fn save_last(mut self, saves: bool) -> Self {
         self.saves_last = saves;
@@ -165,16 +134,32 @@ impl ModelCheckpoint {
         self
     }
 
-    /// Sets whether to save after each training epoch (`true`) or after each validation (`false`).
+    /// Sets whether checkpoints are saved after training epochs (`true`) or validations (`false`).
     #[must_use]
     pub fn save_on_train_epoch_end(mut self, saves: bool) -> Self {
         self.save_on_train_epoch_end = Some(saves);
         self
     }
 
-    /// Returns the paths, which can be read during and after the trainer's run.
-    pub fn paths(&self) -> CheckpointPaths {
-        self.paths.clone()
+    /// Returns the best checkpoint by the monitored metric, or the latest one if there is no
+    /// metric.
+    pub fn best_model_path(&self) -> Option<PathBuf> {
+        self.lock().top.first().map(|(path, _)| path.clone())
+    }
+
+    /// Returns the checkpoints that are kept and their values of the monitored metric, the best one
+    /// first. Without a metric, the latest one is first and the values are 0.
+    pub fn best_k_models(&self) -> Vec<(PathBuf, f64)> {
+        self.lock().top.clone()
+    }
+
+    /// Returns the checkpoint of [`save_last`](Self::save_last).
+    pub fn last_model_path(&self) -> Option<PathBuf> {
+        self.lock().last.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SavedFiles> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn directory(&self, trainer: &TrainerState) -> Result<PathBuf> {
@@ -187,7 +172,7 @@ impl ModelCheckpoint {
     }
 
     fn saves_after_epochs(&self, trainer: &TrainerState) -> bool {
-        self.save_on_train_epoch_end.unwrap_or_else(|| trainer.validates_once_per_epoch())
+        self.save_on_train_epoch_end.unwrap_or(trainer.validates_once_per_epoch)
     }
 
     fn is_due_in(&self, epoch: usize) -> bool {
@@ -203,12 +188,12 @@ impl ModelCheckpoint {
         self.saved_step = Some(step);
         self.save_top(trainer, &directory)?;
         if self.saves_last {
-            let last = self.paths.last();
+            let last = self.last_model_path();
             match last.filter(|path| path.parent() == Some(&directory)) {
                 Some(path) => trainer.replace_checkpoint(&path),
                 None => {
                     let path = trainer.save_checkpoint(&directory, "last");
-                    self.paths.lock().last = Some(path);
+                    self.lock().last = Some(path);
                 }
             }
         }
@@ -227,7 +212,7 @@ impl ModelCheckpoint {
             }
             None => None,
         };
-        let mut kept = self.paths.lock();
+        let mut kept = self.lock();
         // Checkpoints in another directory, from before training was resumed, are not removed.
         kept.top.retain(|(path, _)| path.parent() == Some(directory));
         let is_full = self.top_k.is_some_and(|most| kept.top.len() >= most);
@@ -285,7 +270,7 @@ fn stem(template: &str, trainer: &TrainerState) -> String {
     stem.replace(['/', '\\'], "_")
 }
 
-impl Callback for ModelCheckpoint {
+impl<M: TrainModule> Callback<M> for ModelCheckpoint {
     fn state_key(&self) -> String {
         let monitor = match &self.monitor {
             Some((metric, mode)) => format!(" monitor={metric} mode={}", mode.name()),
@@ -297,7 +282,7 @@ impl Callback for ModelCheckpoint {
 
     fn state(&self) -> SavedState {
         let mut state = SavedState::new();
-        let kept = self.paths.lock();
+        let kept = self.lock();
         state.set_option("saved_step", self.saved_step);
         state.set_option("last", kept.last.as_ref().map(|path| path.display()));
         state.set("top", kept.top.len());
@@ -319,7 +304,7 @@ impl Callback for ModelCheckpoint {
         self.saved_step = saved_step;
         // Files that have been moved or removed since then no longer belong to this callback.
         let is_there = |path: &PathBuf| path.is_file();
-        let mut kept = self.paths.lock();
+        let mut kept = self.lock();
         kept.last = last.map(PathBuf::from).filter(is_there);
         kept.top = top.into_iter().filter(|(path, _)| is_there(path)).collect();
         Ok(())
@@ -329,11 +314,19 @@ impl Callback for ModelCheckpoint {
         true
     }
 
-    fn on_fit_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_fit_start(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         self.directory(trainer).map(drop)
     }
 
-    fn on_train_batch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_train_batch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         let step = trainer.global_step();
         match self.every_n_train_steps {
             Some(steps) if step > 0 && step.is_multiple_of(steps) => self.save(trainer),
@@ -341,7 +334,11 @@ impl Callback for ModelCheckpoint {
         }
     }
 
-    fn on_validation_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_validation_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         let is_due = trainer.is_fit()
             && trainer.stage() == Stage::Validate
             && !self.saves_after_epochs(trainer)
@@ -349,7 +346,11 @@ impl Callback for ModelCheckpoint {
         if is_due { self.save(trainer) } else { Ok(()) }
     }
 
-    fn on_train_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_train_epoch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         let is_due = self.saves_after_epochs(trainer) && self.is_due_in(trainer.epoch());
         if is_due { self.save(trainer) } else { Ok(()) }
     }

@@ -4,8 +4,9 @@ mod bar;
 
 use std::fmt::Write;
 
-use super::callback::Callback;
-use super::error::{BoxError, Result};
+use super::callback::{Callback, HookContext};
+use super::error::{Result, TrainError};
+use super::module::TrainModule;
 use super::state::TrainerState;
 use bar::Bar;
 use mlprof_core::Stage;
@@ -16,25 +17,18 @@ use mlprof_events::clock::Stopwatch;
 ///
 /// A [`Trainer`](super::Trainer) has one by default.
 #[derive(Debug)]
-pub struct ProgressBar {
+pub(super) struct ProgressBar {
     bar: Option<Bar>,
     began: Stopwatch,
     batches: usize,
-    /// Title of the running training epoch. While it is set, a validation is shown as part of the
-    /// epoch.
+    /// Title of the running training epoch, of which a validation is then a part.
     epoch: Option<String>,
-}
-
-impl Default for ProgressBar {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl ProgressBar {
     /// Creates a bar if standard error is a terminal; otherwise, progress is printed as lines. A
     /// terminal whose `TERM` is `dumb` also gets lines.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { bar: Bar::of_terminal(), began: Stopwatch::start(), batches: 0, epoch: None }
     }
 
@@ -106,27 +100,43 @@ fn epoch_title(trainer: &TrainerState) -> String {
         .map_or_else(|| format!("epoch {epoch}"), |max| format!("epoch {epoch}/{max}"))
 }
 
-impl Callback for ProgressBar {
-    fn on_train_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+impl<M: TrainModule> Callback<M> for ProgressBar {
+    fn on_train_epoch_start(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         let title = epoch_title(trainer);
         self.begin(&title, trainer);
         self.epoch = Some(title);
         Ok(())
     }
 
-    fn on_train_batch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_train_batch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         self.advance(trainer);
         Ok(())
     }
 
-    fn on_train_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_train_epoch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         if let Some(title) = self.epoch.take() {
             self.finish(&title, trainer);
         }
         Ok(())
     }
 
-    fn on_validation_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_validation_epoch_start(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         match self.epoch.clone() {
             Some(epoch) => self.rename(&format!("{epoch}, validating")),
             None if trainer.stage() == Stage::Validate => self.begin("validate", trainer),
@@ -135,14 +145,22 @@ impl Callback for ProgressBar {
         Ok(())
     }
 
-    fn on_validation_batch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_validation_batch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         if self.epoch.is_none() && trainer.stage() == Stage::Validate {
             self.advance(trainer);
         }
         Ok(())
     }
 
-    fn on_validation_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_validation_epoch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         match self.epoch.clone() {
             Some(epoch) => self.rename(&epoch),
             None if trainer.stage() == Stage::Validate => self.finish("validate", trainer),
@@ -151,42 +169,66 @@ impl Callback for ProgressBar {
         Ok(())
     }
 
-    fn on_test_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_test_epoch_start(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         self.begin("test", trainer);
         Ok(())
     }
 
-    fn on_test_batch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_test_batch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         self.advance(trainer);
         Ok(())
     }
 
-    fn on_test_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_test_epoch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         self.finish("test", trainer);
         Ok(())
     }
 
-    fn on_predict_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_predict_epoch_start(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         self.begin("predict", trainer);
         Ok(())
     }
 
-    fn on_predict_batch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_predict_batch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         self.advance(trainer);
         Ok(())
     }
 
-    fn on_predict_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+    fn on_predict_epoch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         self.finish("predict", trainer);
         Ok(())
     }
 
-    fn teardown(&mut self, _trainer: &mut TrainerState) -> Result<()> {
+    fn teardown(&mut self, _: &mut HookContext<'_, M>, _trainer: &mut TrainerState) -> Result<()> {
         self.clear();
         Ok(())
     }
 
-    fn on_exception(&mut self, _trainer: &mut TrainerState, _error: &BoxError) {
+    fn on_exception(&mut self, _: &TrainError, _: &mut HookContext<'_, M>, _: &mut TrainerState) {
         self.clear();
     }
 }

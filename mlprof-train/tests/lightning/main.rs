@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use mlprof_core::{Action, NeverStarted, Profiler};
-use mlprof_train::Callback;
+use mlprof_train::{Callback, TrainModule};
 
 use toy::{Triple, inputs, trainer};
 
@@ -36,7 +36,7 @@ impl Profiler for Counter {
 
 struct Witness;
 
-impl Callback for Witness {}
+impl<M: TrainModule> Callback<M> for Witness {}
 
 /// Returns the counts of two epochs of 7 batches. Each epoch is followed by a validation of 4
 /// batches, and the sanity check has 2.

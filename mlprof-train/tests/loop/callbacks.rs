@@ -1,37 +1,40 @@
 //! Callbacks that are part of this crate.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 
 use mlprof_train::{
-    Callback, EarlyStopping, LearningRateMonitor, LrInterval, Mode, ModelCheckpoint, Result,
-    StopReason, Trainer, TrainerState,
+    Callback, EarlyStopping, HookContext, LearningRateMonitor, LrInterval, Mode, ModelCheckpoint,
+    Result, StopReason, TrainModule, Trainer, TrainerState,
 };
 
 use crate::saved::{Saved, names, shuffled};
 
-fn trainer(epochs: usize) -> Trainer {
+fn trainer(epochs: usize) -> Trainer<Saved> {
     Trainer::new().max_epochs(epochs).progress_bar(false).seed(7)
 }
 
 /// Logs a value at the end of each training epoch or validation, as a module could.
 struct Scores(Vec<f64>);
 
-impl Callback for Scores {
-    fn on_train_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+impl<M: TrainModule> Callback<M> for Scores {
+    fn on_train_epoch_start(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         trainer.log("score", self.0[trainer.epoch()]);
         Ok(())
     }
 }
 
-fn fit(trainer: &mut Trainer, from: Option<&Path>) -> mlprof_train::FitOutcome {
+fn fit(trainer: &mut Trainer<Saved>, from: Option<&Path>) -> mlprof_train::FitOutcome {
     let mut module = Saved::default();
-    let fit = trainer.prepare(&mut module);
-    let fit = match from {
-        Some(path) => fit.ckpt_path(path),
-        None => fit,
+    let validation = vec![1.0];
+    let outcome = match from {
+        Some(path) => trainer.resume(&mut module, path, &shuffled, Some(&validation)),
+        None => trainer.fit(&mut module, &shuffled, Some(&validation)),
     };
-    fit.fit(&shuffled, Some(&vec![1.0])).expect("trained")
+    outcome.expect("trained")
 }
 
 #[test]
@@ -42,7 +45,7 @@ fn early_stopping_ends_a_fit_and_its_count_is_in_checkpoints() {
     let trainer = || trainer(6).callback(scores()).callback(stopping().patience(2));
     let outcome = fit(&mut trainer().checkpoint_dir(folder.path()), None);
     assert_eq!(outcome.epochs, 4);
-    let StopReason::Asked(reason) = &outcome.stopped else { panic!("{outcome:?}") };
+    let StopReason::Requested(reason) = &outcome.stopped else { panic!("{outcome:?}") };
     assert_eq!(reason, "score has not become better than 2 for 2 checks");
     // The fit resumes after the first of the two checks without a better score.
     let path = folder.path().join("epoch=2-step=30.safetensors");
@@ -65,7 +68,7 @@ fn early_stopping_sees_each_of_several_validations() {
     // At first, the weight approaches 3. The first overshoot, inside an epoch, ends the fit.
     let mut trainer = trainer(20).val_check_interval(3).callback(stopping);
     let outcome = fit(&mut trainer, None);
-    assert!(matches!(outcome.stopped, StopReason::Asked(_)), "{outcome:?}");
+    assert!(matches!(outcome.stopped, StopReason::Requested(_)), "{outcome:?}");
     assert_ne!(outcome.steps % 10, 0, "inside an epoch: {outcome:?}");
 }
 
@@ -92,10 +95,10 @@ fn the_best_checkpoints_are_kept() {
     assert_eq!(kept(&scores, saving()), ["epoch=4"], "the latest");
     assert_eq!(kept(&scores, saving().save_top_k(0).save_last(true)), ["last"]);
     assert_eq!(kept(&scores, saving().save_last(true)), ["epoch=4", "last"]);
-    assert_eq!(kept(&scores, saving().save_all().every_n_epochs(2)), ["epoch=1", "epoch=3"]);
+    assert_eq!(kept(&scores, saving().save_top_k(None).every_n_epochs(2)), ["epoch=1", "epoch=3"]);
     let named = saving().monitor("score", Mode::Min).filename("{epoch}-{score:.2f}");
     assert_eq!(kept(&scores, named), ["epoch=4-score=0.50"]);
-    let steps = saving().filename("{step}").save_all().every_n_train_steps(20);
+    let steps = saving().filename("{step}").save_top_k(None).every_n_train_steps(20);
     assert_eq!(kept(&scores, steps), ["step=20", "step=40"]);
 }
 
@@ -104,30 +107,23 @@ fn paths_tell_which_checkpoint_is_the_best() {
     let folder = tempfile::tempdir().expect("a folder");
     let saving = ModelCheckpoint::new().dirpath(folder.path()).filename("{epoch}");
     let saving = saving.monitor("score", Mode::Max).save_top_k(2).save_last(true);
-    let paths = saving.paths();
-    fit(&mut trainer(4).callback(Scores(vec![1., 5., 3., 2.])).callback(saving), None);
+    fit(&mut trainer(4).callback(Scores(vec![1., 5., 3., 2.])).callback(saving.clone()), None);
     let path = |name: &str| folder.path().join(name);
-    assert_eq!(paths.best(), Some(path("epoch=1.safetensors")));
-    assert_eq!(paths.last(), Some(path("last.safetensors")));
-    assert_eq!(paths.top()[1], (path("epoch=2.safetensors"), 3.0));
+    assert_eq!(saving.best_model_path(), Some(path("epoch=1.safetensors")));
+    assert_eq!(saving.last_model_path(), Some(path("last.safetensors")));
+    assert_eq!(saving.best_k_models()[1], (path("epoch=2.safetensors"), 3.0));
 }
 
 #[test]
 fn what_is_kept_goes_on_after_resuming_and_leaves_what_others_saved() {
     let folder = tempfile::tempdir().expect("a folder");
     let scores = || Scores(vec![2., 5., 3., 4., 6., 1.]);
-    let saving = |paths: &Mutex<Option<_>>| {
+    let run = |epochs, from: Option<&Path>, folder: &Path| {
         let saving = ModelCheckpoint::new().filename("{epoch}").monitor("score", Mode::Max);
         let saving = saving.save_top_k(2).save_last(true);
-        *paths.lock().expect("paths") = Some(saving.paths());
-        saving
-    };
-    let run = |epochs, from: Option<&Path>, folder: &Path| {
-        let paths = Arc::new(Mutex::new(None));
         let trainer = trainer(epochs).checkpoint_dir(folder).callback(scores());
-        fit(&mut trainer.callback(saving(&paths)), from);
-        let paths = paths.lock().expect("paths").take();
-        paths.map(|paths| paths.top()).expect("set")
+        fit(&mut trainer.callback(saving.clone()), from);
+        saving.best_k_models()
     };
     run(3, None, folder.path());
     let last = folder.path().join("last.safetensors");
@@ -154,13 +150,14 @@ fn what_is_kept_goes_on_after_resuming_and_leaves_what_others_saved() {
 fn a_checkpoint_of_a_validation_goes_on_after_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let trainer = |saving: ModelCheckpoint| trainer(2).val_check_interval(4).callback(saving);
-    let saving = ModelCheckpoint::new().dirpath(folder.path()).filename("{step}").save_all();
+    let saving = ModelCheckpoint::new().dirpath(folder.path()).filename("{step}").save_top_k(None);
     let whole = fit(&mut trainer(saving), None);
     let files = names(folder.path());
     assert_eq!(files.len(), 4, "{files:?}");
     for file in files {
         let other = tempfile::tempdir().expect("a folder");
-        let saving = ModelCheckpoint::new().dirpath(other.path()).filename("{step}").save_all();
+        let saving =
+            ModelCheckpoint::new().dirpath(other.path()).filename("{step}").save_top_k(None);
         let outcome = fit(&mut trainer(saving), Some(&folder.path().join(&file)));
         assert_eq!(outcome, whole, "{file}");
     }
@@ -180,23 +177,19 @@ fn learning_rates_are_a_metric_and_a_list_that_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = |epochs, from: Option<&Path>| {
         let monitor = LearningRateMonitor::new(LrInterval::Step);
-        let rates = monitor.rates();
-        let mut trainer = trainer(epochs).callback(monitor).checkpoint_dir(folder.path());
+        let mut trainer = trainer(epochs).callback(monitor.clone()).checkpoint_dir(folder.path());
         let mut module = Saved { schedule: Some(LrInterval::Epoch), ..Saved::default() };
-        let fit = trainer.prepare(&mut module);
-        let fit = match from {
-            Some(path) => fit.ckpt_path(path),
-            None => fit,
+        let outcome = match from {
+            Some(path) => trainer.resume(&mut module, path, &shuffled, None),
+            None => trainer.fit(&mut module, &shuffled, None),
         };
-        let outcome = fit.fit(&shuffled, None).expect("trained");
-        (outcome.metrics["lr"], rates.all())
+        (outcome.expect("trained").metrics["lr"], monitor.rates())
     };
     let (last, all) = run(2, None);
     assert_eq!((last, all[0], all[10], all.len()), (0.025, (0, 0.05), (10, 0.025), 20));
     let path = folder.path().join("epoch=0-step=10.safetensors");
     assert_eq!(run(2, Some(&path)), (last, all));
     let monitor = LearningRateMonitor::new(LrInterval::Epoch);
-    let rates = monitor.rates();
-    fit(&mut trainer(3).callback(monitor), None);
-    assert_eq!(rates.all(), [(0, 0.05), (10, 0.05), (20, 0.05)]);
+    fit(&mut trainer(3).callback(monitor.clone()), None);
+    assert_eq!(monitor.rates(), [(0, 0.05), (10, 0.05), (20, 0.05)]);
 }

@@ -115,9 +115,9 @@ fn the_sanity_check_sees_no_more_than_validation_does() {
 #[test]
 fn validation_comes_at_its_interval() {
     for (interval, expected) in [
-        (mlprof_train::Interval::from(3), vec![3, 6, 10, 13]),
-        (mlprof_train::Interval::from(0.25), vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]),
-        (mlprof_train::Interval::from(1.0), vec![7, 14]),
+        (mlprof_train::Portion::from(3), vec![3, 6, 10, 13]),
+        (mlprof_train::Portion::from(0.25), vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]),
+        (mlprof_train::Portion::from(1.0), vec![7, 14]),
     ] {
         let mut triple = Triple::default();
         let mut trainer =

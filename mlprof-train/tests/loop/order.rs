@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use mlprof_train::{Callback, LrInterval};
+use mlprof_train::{Callback, LrInterval, TrainModule};
 
 use crate::toy::{Transcript, Triple, inputs, trainer};
 
 struct Silent;
 
-impl Callback for Silent {}
+impl<M: TrainModule> Callback<M> for Silent {}
 
 /// Returns the hooks of one event: the callback's, then the module's.
 fn both(depth: usize, hook: &str) -> String {

@@ -3,29 +3,32 @@
 use std::path::{Path, PathBuf};
 
 use mlprof_train::{
-    Callback, Checkpoint, FitOutcome, LrInterval, ModelCheckpoint, Result, SavedState, TrainError,
-    Trainer, TrainerState,
+    Callback, Checkpoint, FitOutcome, HookContext, LrInterval, ModelCheckpoint, Result, SavedState,
+    TrainError, TrainModule, Trainer, TrainerState,
 };
 
 use crate::saved::{Saved, names, shuffled};
 use crate::toy;
 
-fn trainer(epochs: usize) -> Trainer {
+fn trainer(epochs: usize) -> Trainer<Saved> {
     Trainer::new().max_epochs(epochs).progress_bar(false).seed(7)
 }
 
-fn fit(trainer: &mut Trainer, module: &mut Saved, from: Option<&Path>) -> FitOutcome {
-    let fit = trainer.prepare(module);
-    let fit = match from {
-        Some(path) => fit.ckpt_path(path),
-        None => fit,
+fn fit(trainer: &mut Trainer<Saved>, module: &mut Saved, from: Option<&Path>) -> FitOutcome {
+    let validation = vec![1.0, 2.0];
+    let outcome = match from {
+        Some(path) => trainer.resume(module, path, &shuffled, Some(&validation)),
+        None => trainer.fit(module, &shuffled, Some(&validation)),
     };
-    fit.fit(&shuffled, Some(&vec![1.0, 2.0])).expect("trained")
+    outcome.expect("trained")
 }
 
 /// Trains four epochs without interruption, and again from each checkpoint of that run. The run
 /// saves a checkpoint every few batches and after each epoch.
-fn resumes_at_every_checkpoint(schedule: Option<LrInterval>, change: impl Fn(Trainer) -> Trainer) {
+fn resumes_at_every_checkpoint(
+    schedule: Option<LrInterval>,
+    change: impl Fn(Trainer<Saved>) -> Trainer<Saved>,
+) {
     let folder = tempfile::tempdir().expect("a folder");
     let save_every = Some((3, folder.path().to_owned()));
     let mut whole = Saved { schedule, save_every, note: "kept".into(), ..Saved::default() };
@@ -60,7 +63,7 @@ fn a_resumed_training_is_the_one_that_was_not_interrupted() {
 #[test]
 fn a_schedule_that_follows_a_metric_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
-    let saving = ModelCheckpoint::new().dirpath(folder.path()).save_all();
+    let saving = ModelCheckpoint::new().dirpath(folder.path()).save_top_k(None);
     let save_every = Some((4, folder.path().to_owned()));
     let mut whole = Saved { plateau: true, save_every, ..Saved::default() };
     fit(&mut trainer(6).callback(saving), &mut whole, None);
@@ -130,8 +133,12 @@ struct Counter {
     seen: std::sync::Arc<std::sync::Mutex<Vec<u64>>>,
 }
 
-impl Callback for Counter {
-    fn on_train_batch_end(&mut self, _trainer: &mut TrainerState) -> Result<()> {
+impl<M: TrainModule> Callback<M> for Counter {
+    fn on_train_batch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        _trainer: &mut TrainerState,
+    ) -> Result<()> {
         self.batches += 1;
         self.seen.lock().expect("seen").push(self.batches);
         Ok(())
@@ -168,6 +175,43 @@ fn state_of_callbacks_is_restored_each_to_its_own() {
     assert_eq!(first, [11, 111]);
 }
 
+/// Saves a value of the module in checkpoints, and returns it to the module.
+struct Notes;
+
+impl Callback<Saved> for Notes {
+    fn on_save_checkpoint(
+        &mut self,
+        checkpoint: &mut Checkpoint,
+        context: &mut HookContext<'_, Saved>,
+        _trainer: &mut TrainerState,
+    ) -> Result<()> {
+        checkpoint.section_mut("notes").set("weight", context.module.weight());
+        Ok(())
+    }
+
+    fn on_load_checkpoint(
+        &mut self,
+        checkpoint: &Checkpoint,
+        context: &mut HookContext<'_, Saved>,
+        _trainer: &mut TrainerState,
+    ) -> Result<()> {
+        let notes = checkpoint.section("notes").ok_or("no notes")?;
+        context.module.inputs.push(notes.get("weight")?);
+        Ok(())
+    }
+}
+
+#[test]
+fn callbacks_see_the_module_when_a_checkpoint_is_saved_and_loaded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut saved = Saved::default();
+    fit(&mut trainer(1).callback(Notes).checkpoint_dir(folder.path()), &mut saved, None);
+    let path = folder.path().join("epoch=0-step=10.safetensors");
+    let mut resumed = Saved::default();
+    fit(&mut trainer(1).callback(Notes), &mut resumed, Some(&path));
+    assert_eq!(resumed.inputs, [saved.weight()]);
+}
+
 /// Returns the error of a fit from this file, which must leave module and callbacks unchanged.
 fn refused(path: &Path) -> String {
     let mut module = Saved { note: "mine".into(), ..Saved::default() };
@@ -176,7 +220,7 @@ fn refused(path: &Path) -> String {
     let seen = counter.seen.clone();
     let refusing = Counter { refuses: path.ends_with("refused"), ..Counter::default() };
     let mut trainer = trainer(1).callback(counter).callback(refusing);
-    let error = trainer.prepare(&mut module).ckpt_path(path).fit(&shuffled, None);
+    let error = trainer.resume(&mut module, path, &shuffled, None);
     let error = error.expect_err("refused");
     assert!(matches!(error, TrainError::Resume { .. }), "{error}");
     assert_eq!((module.weight(), module.note.as_str()), (0.25, "mine"));
@@ -244,7 +288,7 @@ fn a_loader_that_has_become_shorter_is_an_error() {
     let path = folder.path().join("epoch=0-batch=6.safetensors");
     let mut module = Saved::default();
     let mut trainer = trainer(1);
-    let error = trainer.prepare(&mut module).ckpt_path(&path).fit(&vec![0.1; 5], None);
+    let error = trainer.resume(&mut module, &path, &vec![0.1; 5], None);
     let error = format!("{:?}", error.expect_err("five batches"));
     assert!(error.contains("has learned from 6 batches of this epoch"), "{error}");
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use mlprof_train::{
-    Dtype, EpochContext, LrInterval, Optimizers, ReduceLrOnPlateau, Result, SavedState,
+    Dtype, EpochContext, LrInterval, Mode, Optimizers, ReduceLrOnPlateau, Result, SavedState,
     SavedTensor, TrainModule, TrainOptimizer, TrainerState,
 };
 
@@ -110,7 +110,8 @@ impl TrainModule for Saved {
         let optimizers = Optimizers::new(optimizer);
         if self.plateau {
             // No epoch improves the loss by 3.0, so the schedule lowers the rate.
-            let schedule = ReduceLrOnPlateau::min().patience(1).absolute_threshold(3.0).factor(0.5);
+            let schedule =
+                ReduceLrOnPlateau::new(Mode::Min).patience(1).absolute_threshold(3.0).factor(0.5);
             return Ok(optimizers.reduce_on_plateau(LrInterval::Epoch, "val_loss", schedule));
         }
         Ok(match self.schedule {

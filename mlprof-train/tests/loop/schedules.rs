@@ -1,6 +1,6 @@
 //! Changes of the learning rate, and rejected rates.
 
-use mlprof_train::{LrInterval, Optimizers, ReduceLrOnPlateau, TrainerState};
+use mlprof_train::{LrInterval, Mode, Optimizers, ReduceLrOnPlateau, TrainerState};
 
 use crate::toy::{Descent, OnHooks, Record, Triple, inputs, trainer};
 
@@ -60,7 +60,8 @@ fn a_plateau_lowers_the_rate_after_the_last_hook_of_its_epoch() {
     let mut triple = triple(|optimizers| {
         // The loss can never improve by this threshold, so every epoch after the first lowers the
         // rate.
-        let schedule = ReduceLrOnPlateau::max().patience(0).factor(0.5).absolute_threshold(1e9);
+        let schedule =
+            ReduceLrOnPlateau::new(Mode::Max).patience(0).factor(0.5).absolute_threshold(1e9);
         optimizers.reduce_on_plateau(LrInterval::Epoch, "val_loss", schedule)
     });
     let rates = seen_rates(&mut triple);
@@ -74,7 +75,8 @@ fn a_plateau_lowers_the_rate_after_the_last_hook_of_its_epoch() {
 #[test]
 fn a_plateau_of_steps_sees_the_validation_that_follows_a_step() {
     let mut triple = triple(|optimizers| {
-        let schedule = ReduceLrOnPlateau::max().patience(0).factor(0.5).absolute_threshold(1e9);
+        let schedule =
+            ReduceLrOnPlateau::new(Mode::Max).patience(0).factor(0.5).absolute_threshold(1e9);
         optimizers.reduce_on_plateau(LrInterval::Step, "val_loss", schedule)
     });
     let mut trainer = trainer().max_epochs(1).num_sanity_val_steps(0).val_check_interval(1);
@@ -85,7 +87,7 @@ fn a_plateau_of_steps_sees_the_validation_that_follows_a_step() {
 #[test]
 fn a_metric_that_was_not_logged_is_named() {
     let mut triple = triple(|optimizers| {
-        optimizers.reduce_on_plateau(LrInterval::Epoch, "val_f1", ReduceLrOnPlateau::max())
+        optimizers.reduce_on_plateau(LrInterval::Epoch, "val_f1", ReduceLrOnPlateau::new(Mode::Max))
     });
     let error = format!("{:?}", trainer().fit(&mut triple, &inputs(2), None).expect_err("refused"));
     let expected = "lr_scheduler_step failed in epoch 0: cannot follow the metric \"val_f1\": it was \

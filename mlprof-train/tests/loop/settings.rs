@@ -7,7 +7,7 @@ use crate::toy::{Record, Triple, inputs, trainer};
 
 /// Returns the stage of each validation in a fit of 7 batches per epoch, and the number of training
 /// batches before it.
-fn validations(trainer: Trainer) -> Vec<(Stage, usize)> {
+fn validations(trainer: Trainer<Triple>) -> Vec<(Stage, usize)> {
     let mut trainer = trainer;
     let mut triple = Triple::default();
     trainer.fit(&mut triple, &inputs(7), Some(&inputs(4))).expect("trained");
@@ -100,7 +100,7 @@ fn gradients_are_clipped_as_the_algorithm_says() {
 
 #[test]
 fn settings_that_contradict_each_other_are_refused() {
-    let refused = |trainer: Trainer, text: &str| {
+    let refused = |trainer: Trainer<Triple>, text: &str| {
         let mut trainer = trainer;
         let error = trainer.fit(&mut Triple::default(), &inputs(3), None).expect_err("refused");
         assert!(format!("{error:?}").contains(text), "{error}");

@@ -1,12 +1,11 @@
 //! Batches and epochs that hooks skip.
 
 use mlprof_train::{
-    Callback, HookContext, ModuleCallback, Optimizers, Result, SkipBatch, TrainModule, Trainer,
-    TrainerState,
+    Callback, HookContext, Optimizers, Result, SkipBatch, TrainModule, Trainer, TrainerState,
 };
 
 use crate::saved::{Momentum, Saved};
-use crate::toy::Watched;
+use crate::toy::{Record, Watched};
 
 /// Skips batches with a negative input.
 #[derive(Default)]
@@ -42,7 +41,7 @@ impl TrainModule for Skipping {
     }
 }
 
-fn trainer() -> Trainer {
+fn trainer<M: TrainModule>() -> Trainer<M> {
     Trainer::new().max_epochs(2).progress_bar(false).num_sanity_val_steps(0)
 }
 
@@ -78,8 +77,12 @@ fn a_skipped_batch_leaves_the_gradients_of_those_it_is_accumulated_with() {
 /// Skips the rest of each epoch from its third batch on.
 struct SkipRest;
 
-impl Callback for SkipRest {
-    fn on_train_batch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+impl<M: TrainModule> Callback<M> for SkipRest {
+    fn on_train_batch_start(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
         if trainer.batch_index() == Some(2) {
             trainer.skip_epoch();
         }
@@ -100,21 +103,10 @@ fn the_rest_of_an_epoch_can_be_skipped() {
 /// Name of a hook, its batch, index and loss, and `true` if it has an optimizer.
 type Call = (&'static str, Option<f64>, Option<usize>, Option<f64>, bool);
 
-/// Records the arguments of a callback's hooks.
-#[derive(Default)]
-struct Seen {
-    hooks: Vec<Call>,
-    plain: usize,
-}
+/// Records the arguments of its hooks.
+struct Recorder(Record<Call>);
 
-impl Callback for Seen {
-    fn on_train_batch_end(&mut self, _trainer: &mut TrainerState) -> Result<()> {
-        self.plain += 1;
-        Ok(())
-    }
-}
-
-macro_rules! write_down {
+macro_rules! record {
     ($($name:ident)*) => {$(
         fn $name(
             &mut self,
@@ -124,7 +116,9 @@ macro_rules! write_down {
             let loss = context.loss.map(|(loss, _)| *loss);
             let has_optimizer = context.optimizer.is_some();
             let batch = context.batch.copied();
-            self.hooks.push((stringify!($name), batch, trainer.batch_index(), loss, has_optimizer));
+            let index = trainer.batch_index();
+            let call = (stringify!($name), batch, index, loss, has_optimizer);
+            self.0.lock().expect("record").push(call);
             // The hook can change the module itself.
             context.module.inner.note.push('.');
             Ok(())
@@ -132,21 +126,23 @@ macro_rules! write_down {
     )*};
 }
 
-impl ModuleCallback<Skipping> for Seen {
-    write_down!(setup on_train_batch_start on_before_zero_grad on_before_backward);
-    write_down!(on_before_optimizer_step on_train_batch_end on_validation_batch_end on_fit_end);
+impl Callback<Skipping> for Recorder {
+    record!(setup on_sanity_check_start on_train_batch_start on_before_zero_grad on_before_backward);
+    record!(on_before_optimizer_step on_train_batch_end on_validation_batch_end on_fit_end);
 }
 
 #[test]
 fn callbacks_see_module_batch_loss_index_and_optimizer() {
     let mut skipping = Skipping::default();
-    let mut seen = Seen::default();
-    let mut trainer = trainer().max_epochs(1);
-    let fit = trainer.prepare(&mut skipping).callback(&mut seen);
-    fit.fit(&vec![0.5, -1.0], Some(&vec![0.25])).expect("trained");
+    let calls: Record<Call> = Record::default();
+    let mut trainer =
+        trainer().max_epochs(1).num_sanity_val_steps(1).callback(Recorder(calls.clone()));
+    trainer.fit(&mut skipping, &vec![0.5, -1.0], Some(&vec![0.25])).expect("trained");
     let loss = Some((3.0 * 0.5f64).powi(2));
     let expected = [
         ("setup", None, None, None, false),
+        ("on_sanity_check_start", None, None, None, true),
+        ("on_validation_batch_end", Some(0.25), Some(0), None, true),
         ("on_train_batch_start", Some(0.5), Some(0), None, true),
         ("on_before_zero_grad", Some(0.5), Some(0), loss, true),
         ("on_before_backward", Some(0.5), Some(0), loss, true),
@@ -159,6 +155,6 @@ fn callbacks_see_module_batch_loss_index_and_optimizer() {
         ("on_validation_batch_end", Some(0.25), Some(0), None, true),
         ("on_fit_end", None, None, None, true),
     ];
-    assert_eq!(seen.hooks, expected);
-    assert_eq!((seen.plain, skipping.inner.note.len()), (2, expected.len()));
+    assert_eq!(*calls.lock().expect("record"), expected);
+    assert_eq!(skipping.inner.note.len(), expected.len());
 }

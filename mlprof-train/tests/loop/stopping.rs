@@ -10,7 +10,7 @@ use crate::toy::{OnHooks, Record, Triple, inputs, trainer};
 /// Fits with `trainer`, and requests a stop when `hook` is called for the `nth` time. Returns the
 /// outcome, the batches, the validations and the called hooks.
 fn fit(
-    trainer: Trainer,
+    trainer: Trainer<Triple>,
     hook: &'static str,
     nth: usize,
 ) -> (FitOutcome, usize, usize, Vec<&'static str>) {
@@ -33,7 +33,7 @@ fn fit(
 }
 
 fn asked() -> StopReason {
-    StopReason::Asked("enough".into())
+    StopReason::Requested("enough".into())
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use mlprof_core::report::SimpleReport;
 use mlprof_core::{Action, NeverStarted, Profiler, Report, SimpleProfiler, Stage};
 use mlprof_train::{
-    Callback, LrInterval, Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState,
+    Callback, HookContext, LogOptions, LrInterval, Optimizers, Result, TrainModule, TrainOptimizer,
+    Trainer, TrainerState,
 };
 
 /// Weight and gradient. The module and its optimizer share them, as real frameworks share tensors.
@@ -148,7 +149,7 @@ impl TrainModule for Triple {
 
     fn validation_step(&mut self, input: &f64, trainer: &mut TrainerState) -> Result<()> {
         let loss = ((self.weight.get() - 3.0) * input).powi(2);
-        trainer.log_weighted("val_loss", loss, 2.0);
+        trainer.log_with("val_loss", loss, &LogOptions::new().weight(2.0));
         Ok(())
     }
 
@@ -182,7 +183,7 @@ impl TrainModule for Triple {
 }
 
 /// Creates a trainer of three epochs without progress output.
-pub fn trainer() -> Trainer {
+pub fn trainer<M: TrainModule>() -> Trainer<M> {
     Trainer::new().max_epochs(3).progress_bar(false)
 }
 
@@ -253,8 +254,8 @@ pub struct OnHooks<F>(pub F);
 
 macro_rules! forward_hooks {
     ($($hook:ident)*) => {
-        impl<F: FnMut(&'static str, &mut TrainerState)> Callback for OnHooks<F> {$(
-            fn $hook(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        impl<M: TrainModule, F: FnMut(&'static str, &mut TrainerState)> Callback<M> for OnHooks<F> {$(
+            fn $hook(&mut self, _: &mut HookContext<'_, M>, trainer: &mut TrainerState) -> Result<()> {
                 (self.0)(stringify!($hook), trainer);
                 Ok(())
             }

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mlprof_core::{
     Action, MultiProfiler, NeverStarted, Observation, Profiler, Report, SimpleProfiler,
 };
-use mlprof_train::{Callback, EpochContext, Result, StopReason, TrainError, TrainerState};
+use mlprof_train::{
+    Callback, EpochContext, HookContext, Result, StopReason, TrainError, TrainModule, TrainerState,
+};
 
 use crate::toy::{Triple, Trouble, Watched, inputs, trainer};
 
@@ -133,7 +135,7 @@ fn a_panic_goes_on_after_the_report() {
 fn a_request_to_stop_ends_after_the_batch() {
     let watched = Watched::new();
     let stopped = fit(Trouble::Stop, &watched).expect("no error");
-    assert_eq!(stopped, StopReason::Asked("enough".into()));
+    assert_eq!(stopped, StopReason::Requested("enough".into()));
     assert_eq!(watched.calls("[LightningModule]Triple.on_train_batch_end"), 5);
     assert_eq!(watched.calls("[LightningModule]Triple.on_fit_end"), 1);
     has_report(&watched);
@@ -188,7 +190,7 @@ fn empty_data_is_an_error_and_a_limit_of_zero_is_a_wish() {
 
 #[test]
 fn settings_that_make_no_sense_are_refused_before_anything_runs() {
-    let refused = |trainer: mlprof_train::Trainer| {
+    let refused = |trainer: mlprof_train::Trainer<Triple>| {
         let mut trainer = trainer;
         let mut triple = Triple::default();
         let error = trainer.fit(&mut triple, &inputs(3), Some(&inputs(3))).expect_err("refused");
@@ -204,16 +206,25 @@ fn settings_that_make_no_sense_are_refused_before_anything_runs() {
 
 struct Faulty;
 
-impl Callback for Faulty {
-    fn on_train_batch_end(&mut self, _trainer: &mut TrainerState) -> Result<()> {
+impl<M: TrainModule> Callback<M> for Faulty {
+    fn on_train_batch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        _trainer: &mut TrainerState,
+    ) -> Result<()> {
         Err("no connection to the logger".into())
     }
 }
 
 struct Witness(std::sync::Arc<std::sync::Mutex<Option<String>>>);
 
-impl Callback for Witness {
-    fn on_exception(&mut self, _trainer: &mut TrainerState, error: &mlprof_train::BoxError) {
+impl<M: TrainModule> Callback<M> for Witness {
+    fn on_exception(
+        &mut self,
+        error: &TrainError,
+        _: &mut HookContext<'_, M>,
+        _: &mut TrainerState,
+    ) {
         *self.0.lock().expect("witness") = Some(format!("{error:?}"));
     }
 }
@@ -232,8 +243,12 @@ fn an_error_of_a_callback_is_named_and_told_to_all() {
 /// Replaces a folder with a file when the first epoch ends.
 struct FolderIsLost(std::path::PathBuf);
 
-impl Callback for FolderIsLost {
-    fn on_train_epoch_end(&mut self, _trainer: &mut TrainerState) -> Result<()> {
+impl<M: TrainModule> Callback<M> for FolderIsLost {
+    fn on_train_epoch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        _trainer: &mut TrainerState,
+    ) -> Result<()> {
         std::fs::remove_dir_all(&self.0)?;
         Ok(std::fs::write(&self.0, "")?)
     }

@@ -23,8 +23,8 @@
 //! Most frameworks can turn their hooks on and off, and a hook should use this. An
 //! [`Instrumentation`] is notified whenever the interest of the active profiler changes.
 
+mod framework_tensors;
 mod op;
-mod parameters;
 mod reductions;
 mod without_ops;
 
@@ -33,6 +33,11 @@ pub use crate::device_time::{DeviceClock, DeviceWindow, register_device_clock};
 pub use crate::instrumentation::add_region_delivery;
 pub use crate::instrumentation::{
     Instrumentation, InstrumentationHandle, max_pending_regions, set_max_pending_regions,
+};
+pub use framework_tensors::Change;
+#[doc(hidden)]
+pub use framework_tensors::{
+    ObservedStep, TensorFramework, observe_batch, observe_loss, observe_output, wants_numerics,
 };
 #[doc(hidden)]
 pub use mlprof_events::declare_evaluated_outputs;
@@ -49,7 +54,6 @@ pub use mlprof_events::{
     describe_device, strided_offsets,
 };
 pub use op::OpScope;
-pub use parameters::{Change, ParametersTold, TellTensor};
 pub use reductions::{DeviceReduction, DeviceReductions};
 #[doc(hidden)]
 pub use reductions::{assert_reduces_as_read, numbers_to_reduce};

@@ -1,19 +1,33 @@
-//! Tensors that a profiler can read: layer outputs, losses, gradients and parameters.
+//! Tensors whose numbers a profiler reads: outputs of layers, losses, gradients and parameters.
 
 mod reduction;
 
 use std::collections::HashMap;
 
 use mlprof_core::hook::{
-    self, Change, DType, HostTensor, NumberReader, ObservedTensor, ParametersTold, ReducedNumbers,
-    Reduction, TensorNumbers, TensorRole,
+    self, Change, DType, HostTensor, NumberReader, ObservedStep, ReducedNumbers, Reduction,
+    TensorFramework, TensorNumbers,
 };
-use mlprof_core::{Action, Interest};
 use tch::nn::Variables;
 use tch::{Device, Kind, TchError, Tensor};
 
+/// tch, as a framework whose tensors profilers of numbers read.
+pub(crate) struct Tch;
+
+impl TensorFramework for Tch {
+    type Tensor = Tensor;
+    type Numbers<'tensor> = Numbers<'tensor>;
+
+    fn numbers<'tensor>(
+        tensor: &'tensor Tensor,
+        change: Change<'tensor, Tensor>,
+    ) -> Numbers<'tensor> {
+        Numbers { tensor, change }
+    }
+}
+
 /// A reference to a tch tensor.
-struct Numbers<'tensor> {
+pub(crate) struct Numbers<'tensor> {
     tensor: &'tensor Tensor,
     change: Change<'tensor, Tensor>,
 }
@@ -23,8 +37,7 @@ impl<'tensor> Numbers<'tensor> {
         Self { tensor, change: Change::None }
     }
 
-    /// Returns the flat tensor that the device reduces. The difference of 16-bit values is computed
-    /// in 32 bits.
+    /// Returns the flat tensor that its device reduces. A difference of 16-bit numbers has 32 bits.
     fn flat(&self) -> Result<Tensor, TchError> {
         let flat = self.tensor.f_detach()?.f_reshape([-1])?;
         self.change.of(flat, Tensor::f_detach_copy, |now, before| {
@@ -32,7 +45,7 @@ impl<'tensor> Numbers<'tensor> {
         })
     }
 
-    /// Returns the element type, or `None` for an undefined tensor.
+    /// Returns the type of the numbers; `None` for an undefined tensor.
     fn dtype(&self) -> Option<DType> {
         let kind = self.tensor.defined().then(|| self.tensor.kind())?;
         Some(match kind {
@@ -98,23 +111,11 @@ impl TensorNumbers for Numbers<'_> {
     }
 }
 
-pub(crate) fn is_wanted() -> bool {
-    hook::interest().contains(Interest::NUMERICS)
-}
-
-/// Reports a layer's output. *Cost* if no profiler observes numbers: one relaxed load.
-#[inline]
-pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Tensor) {
-    if is_wanted() {
-        let input: &dyn TensorNumbers = &Numbers::of(input);
-        tell(TensorRole::Output, layer.name(), output, Some(input));
-    }
-}
-
-/// Records a tensor of the current batch under a name such as `images`. Call it at the beginning of
-/// a training step, before the first module. The step's record then contains the tensor's hash, by
-/// which `mlprof compare-numerics` detects whether two runs saw the same batches. Without this
-/// call, the input of the first module represents the batch, and labels are unknown.
+/// Reports a tensor that a training step learns from, under a name such as `images`. Call it at the
+/// beginning of a training step, before the first module. The record of the profiler of numbers
+/// then has the tensor's hash, by which `mlprof compare-numerics` finds out whether two runs had
+/// the same batches. Without it the input of the first module stands for the batch, and labels are
+/// unknown.
 ///
 /// ```
 /// let images = tch::Tensor::from_slice(&[0f32, 1.]);
@@ -123,39 +124,21 @@ pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Tensor) {
 /// mlprof_tch::record_batch("classes", &classes);
 /// ```
 ///
-/// *Cost*: one relaxed load if no profiler observes numbers. Otherwise the cost of any other
-/// observed tensor, and of a hash in recorded steps.
+/// *Cost* if no profiler wants it: one relaxed load; otherwise that of any other tensor, and a hash
+/// in recorded steps.
 #[inline]
 pub fn record_batch(name: &str, tensor: &Tensor) {
-    if is_wanted() {
-        tell(TensorRole::Batch, name, tensor, None);
-    }
+    hook::observe_batch::<Tch>(name, tensor);
 }
 
-/// Reports the loss on which `backward` is called.
-#[inline]
-pub(crate) fn tell_loss(loss: &Tensor) {
-    if is_wanted() {
-        tell(TensorRole::Loss, "loss", loss, None);
-    }
-}
-
-fn tell(role: TensorRole, name: &str, tensor: &Tensor, input: Option<&dyn TensorNumbers>) {
-    hook::tensor(&ObservedTensor { role, name, tensor: &Numbers::of(tensor), input });
-}
-
-/// Reports a parameter before or after an optimizer step, or its gradient.
-fn tell_changing(role: TensorRole, name: &str, tensor: &Tensor, change: Change<'_, Tensor>) {
-    hook::tensor(&ObservedTensor { role, name, tensor: &Numbers { tensor, change }, input: None });
-}
-
-/// Reports gradients and parameters before an optimizer step. Returns `None` if no profiler
-/// observes numbers. `parameters` is called only if a profiler does.
+/// Reports gradients and parameters before a step of an optimizer; `None` if no profiler wants
+/// them. `parameters` is then not called.
 pub(crate) fn begin_step(
     parameters: impl FnOnce() -> Vec<(String, Tensor)>,
-) -> Option<ParametersTold<Tensor>> {
-    let gradient = |parameter: &Tensor| parameter.f_grad().ok().filter(Tensor::defined);
-    is_wanted().then(|| ParametersTold::begin(parameters(), gradient, tell_changing))
+) -> Option<ObservedStep<Tch>> {
+    ObservedStep::begin(parameters, |parameter: &Tensor| {
+        parameter.f_grad().ok().filter(Tensor::defined)
+    })
 }
 
 /// Returns the parameters of a store with their names.

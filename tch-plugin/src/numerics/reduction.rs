@@ -1,5 +1,5 @@
-//! Reduces tensors on devices whose memory the host cannot read. The reduction starts when the
-//! tensor is reported, and its result is read after the step has ended.
+//! Reductions of tensors on their device: launched when a tensor is observed, read when the step
+//! has ended.
 
 use mlprof_core::hook::{
     self, DeviceReduction, DeviceReductions, LEAST_NORMAL_F16, ReducedNumbers, Reduction,
@@ -9,8 +9,8 @@ use tch::{Device, Kind, TchError, Tensor};
 
 static REDUCTIONS: DeviceReductions<DeviceNumbers> = DeviceReductions::new();
 
-/// Starts a reduction of the flat tensor that `flat` returns, on that tensor's device. Returns
-/// `None` if the device refuses. The launched ops do not count as ops of the program.
+/// Launches the reduction of the flat tensor that `flat` returns; `None` if the device refuses it.
+/// The launched ops are not counted as the program's.
 pub(super) fn begin(
     reduction: Reduction,
     flat: impl FnOnce() -> Result<Tensor, TchError>,
@@ -24,12 +24,12 @@ pub(super) fn begin(
 
 /// Results of a reduction in device memory, in the layout of [`DeviceReduction`].
 struct DeviceNumbers {
-    /// Floating-point results. `None` if only non-finite values are counted.
+    /// `None` if only numbers that are not finite are counted.
     floats: Option<Tensor>,
     counts: Tensor,
 }
 
-/// Number of floating-point results before the sample, and number of counts.
+/// Number of floats before the sample, and how many are counted.
 const FLOATS: i64 = 9;
 const COUNTS: i64 = 4;
 
@@ -104,7 +104,7 @@ pub(super) fn wide(tensor: &Tensor) -> Result<Tensor, TchError> {
     tensor.f_to_kind(computed_with(tensor))
 }
 
-/// Counts the set elements of a mask.
+/// Returns in how many places a mask is set.
 fn number(mask: &Tensor) -> Result<Tensor, TchError> {
     mask.f_sum(Kind::Int64)
 }

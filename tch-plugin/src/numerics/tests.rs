@@ -157,7 +157,7 @@ fn a_step_tells_of_outputs_the_loss_gradients_parameters_and_updates() {
     assert_eq!(rows, expected.collect::<Vec<_>>());
     let first = optimizer.variables()[0].size().len();
     let is_it = |row: &&mlprof_core::report::numerics::TensorRow| {
-        row.role == TensorRole::Update && row.shape.len() == first
+        row.role == hook::TensorRole::Update && row.shape.len() == first
     };
     // In plain gradient descent, the update is the gradient times the learning rate.
     let update = report.tensors.iter().find(is_it).expect("an update").last.l2_norm;

@@ -1,4 +1,4 @@
-//! The entry of tch and libtorch in the report header.
+//! The framework in reports: libtorch, its features and devices.
 
 use mlprof_core::hook::{Framework, declare_device, declare_framework};
 use tch::{Device, utils};
@@ -7,12 +7,12 @@ use super::ffi;
 
 const NAME: &str = "tch";
 
-/// Adds tch to the report. Repeated calls are allowed.
+/// Declares for reports that the program trains with tch. May be called many times.
 pub(super) fn declare() {
     declare_framework(read);
 }
 
-/// Adds a device that tch trains on to the report.
+/// Declares for reports that tch trains on this device.
 pub(crate) fn trains_on(device: Device) {
     declare_device(NAME, &device_name(device));
     #[cfg(feature = "cuda")]
@@ -21,7 +21,7 @@ pub(crate) fn trains_on(device: Device) {
     }
 }
 
-/// Returns the device's name in PyTorch's notation.
+/// Returns the device's name in PyTorch.
 fn device_name(device: Device) -> String {
     match device {
         Device::Cpu => "cpu".to_owned(),
@@ -31,8 +31,7 @@ fn device_name(device: Device) -> String {
     }
 }
 
-/// Returns the framework with libtorch's version. tch's own version is unknown at run time, but
-/// libtorch's version determines it.
+/// Returns the framework. tch's own version is not available at run time; it follows libtorch's.
 fn read() -> Framework {
     let known = [
         (utils::has_mkl(), "mkl"),

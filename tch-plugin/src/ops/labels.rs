@@ -1,4 +1,4 @@
-//! Classification of memory.
+//! Memory categories of tensors.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -11,33 +11,33 @@ use super::ffi;
 use super::step_memory::{self, Step, Storage};
 
 /// Variables of all stores that are trained.
-static KNOWN: Mutex<Vec<Weak<Mutex<Variables>>>> = Mutex::new(Vec::new());
+static STORES: Mutex<Vec<Weak<Mutex<Variables>>>> = Mutex::new(Vec::new());
 
-fn known() -> MutexGuard<'static, Vec<Weak<Mutex<Variables>>>> {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+fn stores() -> MutexGuard<'static, Vec<Weak<Mutex<Variables>>>> {
+    STORES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn is_wanted() -> bool {
+fn wants_memory() -> bool {
     hook::interest().contains(Interest::MEMORY)
 }
 
-/// Registers the variables of a store, so that their memory is labelled from now on.
+/// Registers the variables of a store, so that every recording labels them.
 pub(crate) fn follow(variables: &Arc<Mutex<Variables>>) {
-    let mut known = known();
-    known.retain(|other| other.strong_count() > 0);
-    if !known.iter().any(|other| other.as_ptr() == Arc::as_ptr(variables)) {
-        known.push(Arc::downgrade(variables));
+    let mut stores = stores();
+    stores.retain(|other| other.strong_count() > 0);
+    if !stores.iter().any(|other| other.as_ptr() == Arc::as_ptr(variables)) {
+        stores.push(Arc::downgrade(variables));
     }
-    drop(known);
-    if is_wanted() {
+    drop(stores);
+    if wants_memory() {
         label_all(variables);
     }
 }
 
-/// Labels all existing variables and gradients at the beginning of a recording.
-pub(super) fn label_known() {
-    let known: Vec<_> = known().iter().filter_map(Weak::upgrade).collect();
-    for variables in known {
+/// Labels all variables and gradients at the beginning of a recording.
+pub(super) fn label_registered() {
+    let stores: Vec<_> = stores().iter().filter_map(Weak::upgrade).collect();
+    for variables in stores {
         label_all(&variables);
     }
 }
@@ -47,15 +47,14 @@ const LABELS_OF_VARIABLES: [(bool, MemoryCategory); 2] =
     [(false, MemoryCategory::Parameter), (true, MemoryCategory::Gradient)];
 
 fn label_all(variables: &Mutex<Variables>) {
-    // A thread that waits for the beginning of this recording may hold the lock, so this must not
-    // block.
+    // A thread that waits for this recording to begin may hold the lock.
     let Ok(variables) = variables.try_lock() else { return };
     label_each(variables.named_variables.values());
 }
 
-/// Labels variables and their gradients, which are created again in each step.
+/// Labels variables and their gradients, which torch allocates anew in each step.
 pub(crate) fn label_variables<'variables>(tensors: impl IntoIterator<Item = &'variables Tensor>) {
-    if is_wanted() {
+    if wants_memory() {
         label_each(tensors);
     }
 }
@@ -70,44 +69,41 @@ fn label_each<'variables>(tensors: impl IntoIterator<Item = &'variables Tensor>)
 
 /// Labels a tensor of a batch.
 pub(crate) fn label_input(tensor: &Tensor) {
-    if is_wanted() {
+    if wants_memory() {
         label(tensor, false, MemoryCategory::Input);
     }
 }
 
 fn label(tensor: &Tensor, of_gradient: bool, category: MemoryCategory) {
     if let Some(storage) = ffi::storage(tensor, of_gradient) {
-        tell(storage, category);
+        report_label(storage, category);
     }
 }
 
-fn tell(storage: Storage, category: MemoryCategory) {
+fn report_label(storage: Storage, category: MemoryCategory) {
     let Storage { address, bytes, device } = storage;
     hook::label_memory(&MemoryLabel { address, bytes, device, category });
 }
 
-/// RAII guard of an optimizer step that labels the optimizer's state when dropped. The state
-/// consists of:
-///
-/// - memory that was allocated during the step and is still alive
-/// - memory that the step's ops read, except variables, gradients and freed memory; it is state
-///   from earlier steps, whether or not they were recorded
-pub(crate) struct StepFollowed {
-    is_followed: bool,
+/// Guard around a step of an optimizer, which finds the memory of the optimizer's state:
+/// allocations of the step that outlive it, and memory that its ops read and that is neither a
+/// variable nor a gradient. The latter was allocated in earlier steps, recorded or not.
+pub(crate) struct TrackedStep {
+    is_tracked: bool,
 }
 
-impl StepFollowed {
-    /// Begins the step on the calling thread and labels its variables.
+impl TrackedStep {
+    /// Begins a step along these variables on the calling thread, and labels them.
     pub(crate) fn begin<'variables>(
         variables: impl IntoIterator<Item = &'variables Tensor>,
     ) -> Self {
-        let is_followed = is_wanted();
-        if is_followed {
+        let is_tracked = wants_memory();
+        if is_tracked {
             let mut step = Step::default();
             for variable in variables {
                 for (of_gradient, category) in LABELS_OF_VARIABLES {
                     if let Some(storage) = ffi::storage(variable, of_gradient) {
-                        tell(storage, category);
+                        report_label(storage, category);
                         step.trained.insert(storage.place());
                     }
                 }
@@ -115,27 +111,27 @@ impl StepFollowed {
             step_memory::begin(step);
             ffi::follow_reads(true);
         }
-        Self { is_followed }
+        Self { is_tracked }
     }
 }
 
-impl Drop for StepFollowed {
+impl Drop for TrackedStep {
     fn drop(&mut self) {
-        if !self.is_followed {
+        if !self.is_tracked {
             return;
         }
         ffi::follow_reads(false);
         let Step { trained, allocated, read } = step_memory::end();
-        let known = |(place, bytes): ((u64, MemoryDevice), u64)| {
+        let untrained = |(place, bytes): ((u64, MemoryDevice), u64)| {
             (!trained.contains(&place)).then_some(Storage {
                 address: place.0,
                 bytes,
                 device: place.1,
             })
         };
-        let from_before = read.into_iter().filter_map(known);
+        let from_before = read.into_iter().filter_map(untrained);
         from_before.chain(allocated).for_each(|storage| {
-            tell(storage, MemoryCategory::OptimizerState);
+            report_label(storage, MemoryCategory::OptimizerState);
         });
     }
 }

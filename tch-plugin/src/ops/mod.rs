@@ -107,7 +107,7 @@ use mlprof_core::Interest;
 use mlprof_core::hook::{self, Instrumentation};
 
 pub(crate) use framework::trains_on;
-pub(crate) use labels::{StepFollowed, follow, label_input, label_variables};
+pub(crate) use labels::{TrackedStep, follow, label_input, label_variables};
 
 /// Enables the recording of libtorch's ops for profilers that request them. On Linux and macOS this
 /// happens before `main`; another call has no effect.
@@ -192,7 +192,7 @@ impl Instrumentation for TchOps {
             hook::note(NOT_RECORDED);
         }
         if wanted.memory && !had_memory {
-            labels::label_known();
+            labels::label_registered();
         }
     }
 

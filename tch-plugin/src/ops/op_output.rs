@@ -86,8 +86,8 @@ impl TensorNumbers for ForeignTensor {
 }
 
 impl OpOutput {
-    /// Reports the output to the active profiler under `name`.
-    pub(super) fn tell(&self, name: &str, direction: Direction) {
+    /// Reports the output to the active profiler, under this name.
+    pub(super) fn report(&self, name: &str, direction: Direction) {
         // SAFETY: by the type's invariant, `output` is valid, and `inputs` and `numbers` refer to
         // the given numbers of initialised items. All are valid while `self` is borrowed.
         let (output, inputs, numbers) = unsafe {

@@ -14,13 +14,13 @@ struct OpenOp {
     is_node: bool,
 }
 
-struct KnownNames {
+struct NameCache {
     names: Names,
-    /// Callback that makes record.cpp drop its cached name addresses.
+    /// Makes record.cpp drop the names that it cached by their address.
     at_end: Option<fn()>,
 }
 
-impl Drop for KnownNames {
+impl Drop for NameCache {
     fn drop(&mut self) {
         if let Some(forget) = self.at_end {
             forget();
@@ -36,14 +36,14 @@ struct Thread {
 }
 
 thread_local! {
-    static NAMES: RefCell<KnownNames> =
-        const { RefCell::new(KnownNames { names: Names::new(), at_end: None }) };
+    static NAMES: RefCell<NameCache> =
+        const { RefCell::new(NameCache { names: Names::new(), at_end: None }) };
     static THREAD: RefCell<Thread> =
         const { RefCell::new(Thread { open: Vec::new(), nodes: 0 }) };
 }
 
-/// Calls `work` with the thread's state. It does nothing while the thread is being torn down. It
-/// also does nothing for ops that a profiler runs while it processes another op.
+/// Calls `work` with the state of the thread, unless the thread is being torn down or a profiler
+/// runs the op while it handles another one.
 #[inline(always)]
 fn with_thread(work: impl FnOnce(&mut Thread)) {
     let _ = THREAD.try_with(|thread| {
@@ -56,10 +56,10 @@ fn with_thread(work: impl FnOnce(&mut Thread)) {
 /// Returns the op with this name, or `None` while the thread is being torn down. `at_end` is called
 /// when the thread ends.
 pub(super) fn name(name: &[u8], at_end: fn()) -> Option<OpName> {
-    let find = |known: &RefCell<KnownNames>| {
-        let mut known = known.try_borrow_mut().ok()?;
-        known.at_end = Some(at_end);
-        Some(known.names.find(name))
+    let find = |cache: &RefCell<NameCache>| {
+        let mut cache = cache.try_borrow_mut().ok()?;
+        cache.at_end = Some(at_end);
+        Some(cache.names.find(name))
     };
     NAMES.try_with(find).ok().flatten()
 }
@@ -78,7 +78,7 @@ pub(super) fn op_returns(output: &OpOutput) {
     with_thread(|thread| {
         let direction = if thread.nodes > 0 { Direction::Backward } else { Direction::Forward };
         if let Some(action) = output.op.action() {
-            output.tell(action.name(), direction);
+            output.report(action.name(), direction);
         }
     });
 }

@@ -72,7 +72,7 @@ impl TrainModule for Net {
         trainer: &mut TrainerState,
     ) -> TrainResult<()> {
         let loss = self.loss(batch).f_double_value(&[])?;
-        trainer.log_weighted("val_loss", loss, batch.1.numel() as f64);
+        trainer.log_with("val_loss", loss, &LogOptions::new().weight(batch.1.numel() as f64));
         Ok(())
     }
 }

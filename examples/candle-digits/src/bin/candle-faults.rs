@@ -22,27 +22,26 @@ use digits::{Disk, Faults, Measured, Order, Splits, finish, loader, refuse_early
 use mlprof_candle::prelude::*;
 use mlprof_train::Result as HookResult;
 
-/// Train a small network on handwritten digits with faults, and report their cost
+/// Trains a small network on handwritten digits, with faults, and tells what they cost.
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
     common: Faults<Fault>,
-    /// Maximum number of batches per epoch [default: all]
-    ///
-    /// With this option, a validation has 3 batches.
+    /// So many batches of an epoch are enough, and three of a validation.
     #[arg(long, value_name = "BATCHES")]
     limit_batches: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Fault {
-    /// The training thread unpacks the file of all digits twice per batch: for images and classes
+    /// The file of all digits is unpacked for each batch, once for its images and once for its classes,
+    /// by the thread that trains.
     Loader,
-    /// The network is validated after every batch
+    /// The network is validated after every batch.
     Validation,
-    /// The training thread logs the small variables as text after each batch
+    /// The small variables are logged as text after each batch, by the thread that trains.
     Logger,
-    /// The network is evaluated with tracked variables, which keeps everything for a backward pass
+    /// The network that learns is evaluated, so that all that a backward pass would need is kept.
     Gradients,
 }
 
@@ -113,8 +112,12 @@ impl WeightLogger {
     }
 }
 
-impl Callback for WeightLogger {
-    fn on_train_batch_end(&mut self, _trainer: &mut TrainerState) -> HookResult<()> {
+impl<M: TrainModule> Callback<M> for WeightLogger {
+    fn on_train_batch_end(
+        &mut self,
+        _: &mut HookContext<'_, M>,
+        _trainer: &mut TrainerState,
+    ) -> HookResult<()> {
         // Each file has a new name. When an existing file is overwritten, some file systems wait
         // for the real disk, which must not be measured here.
         let path = self.folder.path().join(format!("weights-{}.txt", self.written));
