@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::libtorch::workspace;
 use crate::steps::{Step, run_all, target_directory};
+use crate::test::command;
 
 /// Version of mdBook, which `cargo install` builds once. Its licence is MPL-2.0; mlprof links
 /// nothing of it.
@@ -23,8 +24,9 @@ pub fn open() -> Result<(), String> {
 
 /// Writes the pages that are made of the code: help texts of the command.
 pub fn write() -> Result<(), String> {
-    let test = "test -q -p mlprof --test report_and_convert help::";
-    run_all(&[Step::cargo("help texts", test).env("MLPROF_TEST_WRITES_HELP", "1")])
+    let step = command("help texts").env("MLPROF_TEST_WRITES_HELP", "1");
+    let arguments = ["--test", "report_and_convert", "help::"];
+    run_all(&[arguments.into_iter().fold(step, Step::argument)])
 }
 
 /// Returns the step of `cargo xtask check` that builds the book.

@@ -20,6 +20,7 @@ mod translated;
 mod windows;
 
 use self::changed::changed_files;
+pub use self::parts::command;
 use self::parts::{ON_REQUEST, PARTS, Part};
 use crate::disk_space;
 use crate::steps::{self, run_all};

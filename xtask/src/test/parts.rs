@@ -112,9 +112,7 @@ pub const PARTS: [Part; 12] = [
         name: "cli",
         about: "the command mlprof",
         stands_on: core_and!("mlprof-analysis", "mlprof-instrument", "mlprof", "mlprof-runtime"),
-        steps: || {
-            Ok(vec![together("the command mlprof, and questions to traces", &builds::COMMAND)])
-        },
+        steps: || Ok(vec![command("the command mlprof, and questions to traces")]),
     },
     Part {
         name: "benches",
@@ -245,6 +243,11 @@ pub const ON_REQUEST: [Part; 6] = [
         steps: || Ok(sql::spark()),
     },
 ];
+
+/// Returns a step that runs the tests of the command and of trace analysis.
+pub fn command(title: &str) -> Step {
+    together(title, &builds::COMMAND)
+}
 
 /// Returns the test step of packages whose programs the end-to-end tests run, in the same build.
 fn together(title: &str, built: &Together) -> Step {
