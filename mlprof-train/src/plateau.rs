@@ -1,7 +1,7 @@
 //! A learning rate that goes down when a metric does not improve any more.
 
-use super::callbacks::Mode;
 use super::error::Result;
+use super::mode::Mode;
 use super::saved_state::SavedState;
 
 /// Multiplies the learning rate by a factor when a metric has not improved for some epochs:

@@ -11,39 +11,6 @@ pub use model_checkpoint::ModelCheckpoint;
 use super::error::Result;
 use super::state::TrainerState;
 
-/// Which values of a monitored metric are better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Lower ones, as of a loss.
-    Min,
-    /// Higher ones, as of an accuracy.
-    Max,
-}
-
-impl Mode {
-    pub(crate) fn is_better(self, value: f64, than: f64) -> bool {
-        match self {
-            Self::Min => value < than,
-            Self::Max => value > than,
-        }
-    }
-
-    /// A value that every finite one is better than.
-    pub(crate) const fn worst(self) -> f64 {
-        match self {
-            Self::Min => f64::INFINITY,
-            Self::Max => f64::NEG_INFINITY,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Min => "min",
-            Self::Max => "max",
-        }
-    }
-}
-
 /// The monitored metric.
 fn monitored(trainer: &TrainerState, monitor: &str) -> Result<f64> {
     trainer.metric(monitor).ok_or_else(|| {

@@ -1,14 +1,17 @@
 //! The trait that users implement: a model and how it learns.
 
+mod callback;
+
+pub use callback::{Callback, HookContext};
+
 use std::path::Path;
 
-use super::callback::Callback;
-use super::checkpoint::Checkpoint;
-use super::error::Result;
-use super::hooks::{module_hooks, optimizer_hooks, plain_methods, shared_hooks};
-use super::optimizer::{GradientClipAlgorithm, Optimizers, TrainOptimizer};
-use super::saved_state::SavedState;
-use super::state::TrainerState;
+use crate::checkpoint::Checkpoint;
+use crate::error::Result;
+use crate::hooks::{module_hooks, optimizer_hooks, plain_methods, shared_hooks};
+use crate::optimizer::{GradientClipAlgorithm, Optimizers, TrainOptimizer};
+use crate::saved_state::SavedState;
+use crate::state::TrainerState;
 
 /// Methods of a module around its optimizer, with an empty default.
 macro_rules! methods_with_optimizer {
@@ -83,7 +86,7 @@ pub trait TrainModule: Sized {
     }
 
     /// Predicts a batch. Keep the predictions in the module, or use
-    /// [`Trainer::predict_with`](super::Trainer::predict_with), which returns them.
+    /// [`Trainer::predict_with`](crate::Trainer::predict_with), which returns them.
     ///
     /// # Errors
     ///
@@ -106,7 +109,7 @@ pub trait TrainModule: Sized {
     }
 
     /// Seeds the framework's random numbers. Called before everything else when the trainer has a
-    /// [`seed`](super::Trainer::seed). A model that exists by then has its weights already: seed
+    /// [`seed`](crate::Trainer::seed). A model that exists by then has its weights already: seed
     /// before making it, too.
     ///
     /// # Errors
@@ -215,7 +218,7 @@ pub trait TrainModule: Sized {
     }
 
     /// Returns the weights for a checkpoint that training can be
-    /// [resumed](super::Trainer::resume) from; the plugins have functions for it. `None`,
+    /// [resumed](crate::Trainer::resume) from; the plugins have functions for it. `None`,
     /// the default, leaves checkpoints to [`save_checkpoint`](Self::save_checkpoint): they are then
     /// weights alone.
     ///
@@ -267,7 +270,7 @@ pub trait TrainModule: Sized {
     }
 
     /// Writes the model to `path`, if it has no [`weights`](Self::weights). Called after every
-    /// epoch when the trainer has a [`checkpoint_dir`](super::Trainer::checkpoint_dir): with a path
+    /// epoch when the trainer has a [`checkpoint_dir`](crate::Trainer::checkpoint_dir): with a path
     /// in a temporary folder beside the other checkpoints. That one file becomes the checkpoint
     /// when this has returned. Before the first batch it is called once on trial, for a file that
     /// is thrown away.
