@@ -118,7 +118,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod actions;
-mod callback;
 mod callbacks;
 mod checkpoint;
 mod checkpoint_requests;
@@ -130,6 +129,7 @@ mod hooks;
 mod listener;
 mod loader;
 mod metrics;
+mod mode;
 mod module;
 mod move_to;
 mod optimizer;
@@ -150,8 +150,7 @@ mod state;
 mod step;
 mod trainer;
 
-pub use callback::{Callback, HookContext};
-pub use callbacks::{EarlyStopping, LearningRateMonitor, Mode, ModelCheckpoint};
+pub use callbacks::{EarlyStopping, LearningRateMonitor, ModelCheckpoint};
 pub use checkpoint::Checkpoint;
 pub use error::{BoxError, Position, Result, TrainError};
 pub use loader::{DataLoader, EpochContext, loader_fn};
@@ -160,7 +159,8 @@ pub use loader::{LoaderItem, MakeEpoch};
 pub use metrics::{LogOptions, Reduce};
 /// Core of mlprof: sessions, profilers and their settings, and reports as values.
 pub use mlprof_core;
-pub use module::{LossOf, TrainModule};
+pub use mode::Mode;
+pub use module::{Callback, HookContext, LossOf, TrainModule};
 pub use optimizer::{GradientClipAlgorithm, LrInterval, Optimizers, TrainOptimizer};
 pub use outcome::{EvaluationOutcome, FitOutcome, StopReason};
 pub use plateau::ReduceLrOnPlateau;

@@ -1,8 +1,7 @@
 //! A callback with its name and its interned actions.
 
 use super::actions::CallbackActions;
-use super::callback::Callback;
-use super::module::TrainModule;
+use super::module::{Callback, TrainModule};
 
 /// A callback with its name and its interned actions.
 pub(super) struct Listener<'run, M: TrainModule> {

@@ -40,7 +40,7 @@ pub trait TrainOptimizer {
     ///
     /// # Errors
     ///
-    /// The framework's errors.
+    /// Returns the framework's error.
     fn backward(&mut self, loss: &Self::Loss, scale: f64) -> Result<()>;
 
     /// Scales all gradients together so that their norm is at most `max_norm`. The norm is the root

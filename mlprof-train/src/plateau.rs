@@ -1,7 +1,7 @@
 //! Learning rate schedule that lowers the rate when a metric no longer improves.
 
-use super::callbacks::Mode;
 use super::error::Result;
+use super::mode::Mode;
 use super::saved_state::SavedState;
 
 /// Multiplies the learning rate by a factor when a metric has not improved for some epochs. It is

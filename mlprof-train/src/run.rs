@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use super::actions::{CallbackActions, RunActions};
-use super::callback::{Callback, HookContext};
 use super::error::{Result, TrainError};
 use super::hooks::{callback_hooks, module_hooks, optimizer_hooks, shared_hooks};
 use super::listener::{self, Listener, Selection};
-use super::module::{LossOf, TrainModule};
+use super::module::{Callback, HookContext, LossOf, TrainModule};
 use super::optimizer::{LrInterval, Optimizers};
 use super::outcome::StopReason;
 use super::settings::Settings;

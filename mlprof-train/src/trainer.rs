@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::actions::RunActions;
-use super::callback::Callback;
 use super::error::{BoxError, TrainError};
 use super::fit::FitData;
 use super::listener::Listener;
 use super::loader::DataLoader;
-use super::module::TrainModule;
+use super::module::{Callback, TrainModule};
 use super::outcome::{EvaluationOutcome, FitOutcome};
 use super::portion::Portion;
 use super::progress::ProgressBar;

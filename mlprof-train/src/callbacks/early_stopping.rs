@@ -1,9 +1,9 @@
 //! Early end of a fit when a metric no longer improves.
 
-use super::{Mode, monitored};
-use crate::callback::{Callback, HookContext};
+use super::monitored;
 use crate::error::Result;
-use crate::module::TrainModule;
+use crate::mode::Mode;
+use crate::module::{Callback, HookContext, TrainModule};
 use crate::saved_state::SavedState;
 use crate::state::TrainerState;
 use mlprof_core::Stage;

@@ -2,9 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::callback::{Callback, HookContext};
 use crate::error::Result;
-use crate::module::TrainModule;
+use crate::module::{Callback, HookContext, TrainModule};
 use crate::optimizer::LrInterval;
 use crate::saved_state::{Dtype, SavedState, SavedTensor};
 use crate::state::TrainerState;

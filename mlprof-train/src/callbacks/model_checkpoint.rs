@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Mode, monitored};
-use crate::callback::{Callback, HookContext};
+use super::monitored;
 use crate::error::Result;
-use crate::module::TrainModule;
+use crate::mode::Mode;
+use crate::module::{Callback, HookContext, TrainModule};
 use crate::saved_state::SavedState;
 use crate::state::TrainerState;
 use mlprof_core::Stage;

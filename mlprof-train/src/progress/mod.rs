@@ -4,9 +4,8 @@ mod bar;
 
 use std::fmt::Write;
 
-use super::callback::{Callback, HookContext};
 use super::error::{Result, TrainError};
-use super::module::TrainModule;
+use super::module::{Callback, HookContext, TrainModule};
 use super::state::TrainerState;
 use bar::Bar;
 use mlprof_core::Stage;

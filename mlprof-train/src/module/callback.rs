@@ -1,11 +1,11 @@
 //! Callbacks: code that follows a run beside the module.
 
-use super::checkpoint::Checkpoint;
-use super::error::{Result, TrainError};
-use super::hooks::{callback_hooks, optimizer_hooks, shared_hooks};
-use super::module::{LossOf, TrainModule};
-use super::saved_state::SavedState;
-use super::state::TrainerState;
+use super::{LossOf, TrainModule};
+use crate::checkpoint::Checkpoint;
+use crate::error::{Result, TrainError};
+use crate::hooks::{callback_hooks, optimizer_hooks, shared_hooks};
+use crate::saved_state::SavedState;
+use crate::state::TrainerState;
 
 /// The module and the objects of the running batch, as the hooks of a [`Callback`] receive them.
 ///
@@ -93,8 +93,8 @@ macro_rules! methods_with_context {
 /// }
 /// ```
 ///
-/// [`EarlyStopping`](super::EarlyStopping), [`ModelCheckpoint`](super::ModelCheckpoint) and
-/// [`LearningRateMonitor`](super::LearningRateMonitor) come with the crate.
+/// [`EarlyStopping`](crate::EarlyStopping), [`ModelCheckpoint`](crate::ModelCheckpoint) and
+/// [`LearningRateMonitor`](crate::LearningRateMonitor) come with the crate.
 pub trait Callback<M: TrainModule> {
     /// Returns the callback's name in reports; the name of its type by default.
     fn name(&self) -> String {

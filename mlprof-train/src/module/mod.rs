@@ -1,14 +1,17 @@
 //! The trait that users implement: a model and how it learns.
 
+mod callback;
+
+pub use callback::{Callback, HookContext};
+
 use std::path::Path;
 
-use super::callback::Callback;
-use super::checkpoint::Checkpoint;
-use super::error::Result;
-use super::hooks::{module_hooks, optimizer_hooks, plain_methods, shared_hooks};
-use super::optimizer::{GradientClipAlgorithm, Optimizers, TrainOptimizer};
-use super::saved_state::SavedState;
-use super::state::TrainerState;
+use crate::checkpoint::Checkpoint;
+use crate::error::Result;
+use crate::hooks::{module_hooks, optimizer_hooks, plain_methods, shared_hooks};
+use crate::optimizer::{GradientClipAlgorithm, Optimizers, TrainOptimizer};
+use crate::saved_state::SavedState;
+use crate::state::TrainerState;
 
 /// Declares trait methods that also receive the optimizer, with empty default bodies.
 macro_rules! methods_with_optimizer {
