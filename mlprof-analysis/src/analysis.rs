@@ -76,6 +76,7 @@ impl Analysis {
     }
 
     /// The same, with all of the critical path of the step of this number in place of the middle one's.
+    #[doc(hidden)]
     pub fn with_path_of(trace: &Trace, number: Option<u64>) -> Self {
         let meanings = Meanings::of(trace);
         let correlations = trace.correlations();
@@ -134,6 +135,7 @@ impl Analysis {
     }
 
     /// What every rule for findings says of the trace, and by which thresholds.
+    #[doc(hidden)]
     pub fn explain(&self) -> Vec<Explanation> {
         findings::explain(&self.facts())
     }

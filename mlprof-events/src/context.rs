@@ -15,11 +15,13 @@ pub struct Context(NonZeroU32);
 
 impl Context {
     /// The handle as a number above 0.
+    #[doc(hidden)]
     pub const fn number(self) -> u32 {
         self.0.get()
     }
 
     /// The handle of a [`number`](Self::number); none for 0.
+    #[doc(hidden)]
     pub const fn from_number(number: u32) -> Option<Self> {
         match NonZeroU32::new(number) {
             Some(number) => Some(Self(number)),

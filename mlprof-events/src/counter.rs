@@ -28,6 +28,7 @@ pub enum DeviceCounter {
 
 impl DeviceCounter {
     /// All counters, in the order in which reports show them.
+    #[doc(hidden)]
     pub const ALL: [Self; 7] = [
         Self::GpuUtilization,
         Self::MemoryUtilization,
@@ -39,6 +40,7 @@ impl DeviceCounter {
     ];
 
     /// What it is called in traces: `utilization`, `memory used`, …
+    #[doc(hidden)]
     pub const fn name(self) -> &'static str {
         match self {
             Self::GpuUtilization => "utilization",
@@ -52,6 +54,7 @@ impl DeviceCounter {
     }
 
     /// What its values are counted in: `%`, `bytes`, `W`, `°C` or `MHz`.
+    #[doc(hidden)]
     pub const fn unit(self) -> &'static str {
         match self {
             Self::GpuUtilization | Self::MemoryUtilization => "%",

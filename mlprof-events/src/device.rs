@@ -32,11 +32,13 @@ pub enum DeviceActivity {
 impl DeviceActivity {
     /// Whether the device was busy with it: tuning and overhead are work of the host, waiting
     /// none, and what ran in a region has events of its own.
+    #[doc(hidden)]
     pub const fn is_device_work(self) -> bool {
         matches!(self, Self::Kernel | Self::Copy | Self::Fill)
     }
 
     /// Whether it is work of the host's, for a device.
+    #[doc(hidden)]
     pub const fn is_host_work(self) -> bool {
         matches!(self, Self::Tuning | Self::Overhead)
     }
@@ -87,6 +89,7 @@ pub struct DeviceEvent {
 
 impl DeviceEvent {
     /// A kernel on stream 0 of device 0, timed by the device, of which nothing else is known.
+    #[doc(hidden)]
     pub const fn new(action: Action, start: Timestamp, end: Timestamp) -> Self {
         Self {
             action,

@@ -32,11 +32,13 @@ pub struct Framework {
     /// What its modules have returned in evaluations of this process, and how much of it was remembered for a
     /// backward pass; `None` where hooks cannot know, or nothing was evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[doc(hidden)]
     pub evaluated: Option<EvaluatedOutputs>,
 }
 
 impl Framework {
     /// Whether it was built with this, or has found it.
+    #[doc(hidden)]
     pub fn has(&self, feature: &str) -> bool {
         self.features.iter().any(|known| known == feature)
     }

@@ -26,6 +26,7 @@ pub struct GroupBy {
 
 impl GroupBy {
     /// By name alone.
+    #[doc(hidden)]
     pub const fn name() -> Self {
         Self { input_shapes: false, stack: 0, module: false, phase: false }
     }

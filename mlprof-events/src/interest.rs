@@ -47,11 +47,13 @@ impl Interest {
     }
 
     /// All of it as a number, which [`from_bits`](Self::from_bits) reads.
+    #[doc(hidden)]
     pub const fn bits(self) -> u16 {
         self.0
     }
 
     /// What [`bits`](Self::bits) gave.
+    #[doc(hidden)]
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }

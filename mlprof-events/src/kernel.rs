@@ -47,10 +47,12 @@ static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
 
 impl KernelConfiguration {
     /// Not known.
+    #[doc(hidden)]
     pub const NONE: Self = Self(0);
 
     /// The handle of a launch; [`NONE`](Self::NONE) if there are 262,144 others. *Cost*: a look-up
     /// under a lock.
+    #[doc(hidden)]
     pub fn new(launch: &KernelLaunch) -> Self {
         apart_from_forks(|| {
             let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
@@ -73,6 +75,7 @@ impl KernelConfiguration {
     }
 
     /// How the kernel was launched, if that is known.
+    #[doc(hidden)]
     pub fn launch(self) -> Option<KernelLaunch> {
         let index = (self.0 as usize).checked_sub(1)?;
         apart_from_forks(|| {

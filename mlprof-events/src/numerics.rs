@@ -31,6 +31,7 @@ pub enum TensorRole {
 
 impl TensorRole {
     /// The word for it: `batch`, `output`, `op_output`, `backward_op_output`, `loss`, `gradient`, `parameter`, `update`.
+    #[doc(hidden)]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Batch => "batch",
@@ -45,11 +46,13 @@ impl TensorRole {
     }
 
     /// Whether an op has returned it.
+    #[doc(hidden)]
     pub const fn is_of_op(self) -> bool {
         matches!(self, Self::OpOutput | Self::BackwardOpOutput)
     }
 
     /// What a profiler must be interested in to be told.
+    #[doc(hidden)]
     pub const fn interest(self) -> Interest {
         if self.is_of_op() { Interest::OP_OUTPUTS } else { Interest::NUMERICS }
     }
@@ -152,8 +155,7 @@ pub struct ObservedTensor<'told> {
     pub name: &'told str,
     /// Itself.
     pub tensor: &'told dyn TensorNumbers,
-    /// What it was computed from, where the hook knows: a module's input, all inputs of an op
-    /// ([`AllNumbers`](crate::AllNumbers)).
+    /// What it was computed from, where the hook knows: a module's input, all inputs of an op.
     pub input: Option<&'told dyn TensorNumbers>,
 }
 

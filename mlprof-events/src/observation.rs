@@ -56,10 +56,10 @@ pub enum Observation<'told> {
     RerunEnd(Option<&'told str>),
     /// The profiler is being activated. The counters are those of work that it will not receive,
     /// because the threads that do it belong to no one training: its report should
-    /// [mention](UnattributedWork::note) them.
+    /// mention them.
     Unattributed(&'told Arc<UnattributedWork>),
     /// A hook opens a region of a device. A profiler that wants the region's device time
-    /// [adds](RegionSinks::add) a sink.
+    /// adds a sink.
     RegionOpened(&'told RegionSinks),
 }
 

@@ -35,9 +35,11 @@ pub struct OpStart<'op> {
 impl OpStart<'_> {
     /// The `sequence` of an op whose framework counts it as number 0, which is none here: traces write it
     /// as 0.
+    #[doc(hidden)]
     pub const FIRST_SEQUENCE: u32 = u32::MAX;
 
     /// A forward op of which nothing but the name is known.
+    #[doc(hidden)]
     #[inline]
     pub const fn new(action: Action) -> Self {
         Self {
@@ -53,6 +55,7 @@ impl OpStart<'_> {
     /// A call that hands work to a device, an action of kind
     /// [`Launch`](crate::ActionKind::Launch). What then runs has the same `correlation`, a number
     /// above 0 that is used once.
+    #[doc(hidden)]
     #[inline]
     pub const fn launch(action: Action, correlation: u32) -> Self {
         Self { sequence: correlation, ..Self::new(action) }

@@ -39,6 +39,7 @@ const OPTIMIZER: [&str; 2] = ["optimizer_step", "optimizer step"];
 
 impl Phase {
     /// The name in tables and in JSON.
+    #[doc(hidden)]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -49,6 +50,7 @@ impl Phase {
     }
 
     /// The phase that this action says, whatever is around it.
+    #[doc(hidden)]
     pub fn told_by(action: Action, direction: Direction) -> Option<Self> {
         if direction == Direction::Backward {
             return Some(Self::Backward);

@@ -8,22 +8,26 @@ pub struct Timestamp(u64);
 
 impl Timestamp {
     /// Now. *Cost*: some 10 ns.
+    #[doc(hidden)]
     pub fn now() -> Self {
         Self(clock::ticks())
     }
 
     /// The timestamp of a reading of the monotonic clock, for what is known by that. Right to some
     /// 100 ns, and to the millionth part of how long ago it is.
+    #[doc(hidden)]
     pub fn at(instant: Instant) -> Self {
         Self(clock::ticks_at(instant))
     }
 
     /// The moment at which the counter of the [clock](crate::clock) stood so.
+    #[doc(hidden)]
     pub const fn from_ticks(ticks: u64) -> Self {
         Self(ticks)
     }
 
     /// How the counter of the [clock](crate::clock) stood.
+    #[doc(hidden)]
     pub const fn ticks(self) -> u64 {
         self.0
     }

@@ -25,12 +25,14 @@ pub struct TrainingControl {
 
 impl TrainingControl {
     /// A point where the loop can end the training.
+    #[doc(hidden)]
     pub const fn new() -> Self {
         Self::at_point(false)
     }
 
     /// A point where the loop can run the batch again from the same parameters: after backward and
     /// before the optimizer's step.
+    #[doc(hidden)]
     pub const fn with_rerun() -> Self {
         Self::at_point(true)
     }
@@ -46,11 +48,13 @@ impl TrainingControl {
     }
 
     /// Returns the first profiler's reason to end the training.
+    #[doc(hidden)]
     pub fn stop_reason(&self) -> Option<&str> {
         self.stop_reason.get().map(String::as_str)
     }
 
     /// Returns the first profiler's reason to end the training.
+    #[doc(hidden)]
     pub fn into_stop_reason(self) -> Option<String> {
         self.stop_reason.into_inner()
     }
@@ -68,6 +72,7 @@ impl TrainingControl {
     }
 
     /// Whether a profiler has asked to run the batch again.
+    #[doc(hidden)]
     pub const fn wants_rerun(&self) -> bool {
         self.wants_rerun.get()
     }

@@ -22,10 +22,6 @@ pub struct BuildSettings {
 
 impl BuildSettings {
     /// Among the features of a processor: it has AVX2, and takes as long for it as for two of half the width.
+    #[doc(hidden)]
     pub const AVX2_IN_HALVES: &'static str = "avx2-in-halves";
-
-    /// Whether the compiler was told to optimise hardly or not at all.
-    pub fn is_unoptimized(&self) -> bool {
-        matches!(self.opt_level.as_str(), "0" | "1")
-    }
 }

@@ -27,6 +27,7 @@ pub struct Finding {
 
 impl Finding {
     /// Whether it is more than a hint.
+    #[doc(hidden)]
     pub fn is_advice(&self) -> bool {
         self.confidence > Confidence::Hint
     }
@@ -44,6 +45,7 @@ pub struct Evidence {
 
 impl Evidence {
     /// `what` is `value`.
+    #[doc(hidden)]
     pub fn new(what: impl Into<String>, value: impl Into<String>) -> Self {
         Self { what: what.into(), value: value.into() }
     }
@@ -75,21 +77,25 @@ pub struct Place {
 
 impl Place {
     /// In an action.
+    #[doc(hidden)]
     pub fn action(name: impl Into<String>) -> Self {
         Self { action: Some(name.into()), ..Self::default() }
     }
 
     /// In an op.
+    #[doc(hidden)]
     pub fn op(name: impl Into<String>) -> Self {
         Self { op: Some(name.into()), ..Self::default() }
     }
 
     /// In a kernel, or a copy on a device.
+    #[doc(hidden)]
     pub fn kernel(name: impl Into<String>) -> Self {
         Self { kernel: Some(name.into()), ..Self::default() }
     }
 
     /// What is known, each with what it is.
+    #[doc(hidden)]
     pub fn parts(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let parts = [
             ("action", &self.action),
@@ -145,6 +151,7 @@ pub enum Confidence {
 
 impl Confidence {
     /// The word that JSON has.
+    #[doc(hidden)]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Hint => "hint",

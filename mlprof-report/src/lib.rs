@@ -1,11 +1,11 @@
-//! Finished numbers, how they are shown, and where they go.
+//! Reports: finished numbers, how they are shown, and where they go.
 //!
-//! The values in [`simple`], [`advanced`] and [`tensor`] are plain data in seconds that any program
-//! can read as JSON; the other modules turn them into text or into the formats of other
-//! tools: [`simple::lightning`] and [`simple::detailed`] paint a [`SimpleReport`],
-//! [`advanced::pstats`] and [`advanced::prof`] an [`AdvancedReport`], [`tensor::page`] and
-//! [`tensor::modules`] a [`TensorReport`]; [`page`] makes one HTML file of all of them. None of
-//! them reads a clock or writes a file: that is for [`output`].
+//! A [`Report`] is plain data in seconds that any program can read as JSON. Its kinds are
+//! [`SimpleReport`], [`AdvancedReport`], [`TensorReport`], [`MemoryReport`], [`LinesReport`],
+//! [`SamplesReport`] and [`NumericsReport`]. [`Output`] is the destination of reports.
+//!
+//! The JSON layout is the stable interface. Items without documentation turn reports into text,
+//! pages and other tools' formats. They serve mlprof's own crates and may change in any release.
 //!
 //! # The JSON layout
 //!
@@ -44,29 +44,32 @@
 //!
 //! * Simple: each of `actions`, and of `threads[i].actions`, has the fields of
 //!   [`ActionStatistics`](simple::ActionStatistics); `data_waiting` those of
-//!   [`DataWaiting`](simple::DataWaiting), or is `null`. Each of `actions` has a field `device` with the fields of
-//!   [`DeviceTime`](regions::DeviceTime) where device time was measured (`measure_devices`), and no such field
-//!   elsewhere; `actions` of Advanced have the same.
+//!   [`DataWaiting`](simple::DataWaiting), or is `null`. Each of `actions` has a field `device` with
+//!   `calls`, `total_seconds`, `min_seconds` and `max_seconds` where device time was measured
+//!   (`measure_devices`), and no such field elsewhere; `actions` of Advanced have the same.
 //! * Advanced: each of `actions` has the fields of [`ActionProfile`](advanced::ActionProfile), a
 //!   table of functions with their callers; each of `threads` those of
 //!   [`ThreadCallTree`](advanced::ThreadCallTree), a call tree: `roots` down to 50 levels, and `deeper`
 //!   with what is below those.
 //! * Tensor: instead of `actions`, `threads` and `open` the fields of [`TensorReport`]: `schedule`,
-//!   `steps`, `recorded_steps`, `cycle_count`; `cycles`, each with the fields of
-//!   [`CycleSummary`](tensor::CycleSummary); `key_averages` with `group_by`, `device_name`,
+//!   `steps`, `recorded_steps`, `cycle_count`; `cycles`, each with
+//!   `number`, `first_step`, `steps`, `is_complete`, `started_at`, `wall_seconds` and `events`; `key_averages` with `group_by`, `device_name`,
 //!   `has_memory` and `rows`, each with the fields of [`KeyAverage`](tensor::KeyAverage); `modules`, a
-//!   tree of [`ModuleStatistics`](tensor::ModuleStatistics); `tuning`; `device_counters`, one
-//!   [`DeviceCounterStatistics`](tensor::DeviceCounterStatistics) per device; `dropped`; `files`. Memory is in
+//!   tree whose nodes have `name`, `path`, `type_name`, `calls`, `total` and `own` costs, and
+//!   `children`; `tuning`; `device_counters`, one object per device; `dropped`; `files`. Memory is in
 //!   **bytes** (fields that end in `_bytes`), operations are counted (`flops`).
-//! * Memory: each of `actions`, and of `threads[i].actions`, has the fields of
-//!   [`ActionMemory`](memory::ActionMemory); `process` those of
-//!   [`ProcessMemory`](memory::ProcessMemory); `peak`, `alive` and `copies` are trees, each a
-//!   [`MemoryTree`](memory::MemoryTree). In **bytes**.
-//! * Samples: instead of `actions`, `threads` and `open` the field `samples`, with the fields of
-//!   [`Samples`](samples::Samples); the Advanced report has the same field, `null` where nothing was
+//! * Memory: each of `actions`, and of `threads[i].actions`, has `action`, `kind`,
+//!   `sub_stage`, `calls`, `total`, `own` and `peak_bytes`; `process` has `total`, `live_bytes`,
+//!   `live_at_start_bytes`, `peak_bytes` and `uncertainty_bytes_per_thread`; `peak`, `alive` and
+//!   `copies` are trees: `process_bytes`, `least_block_bytes` and the root `blocks`, whose nodes have
+//!   `action`, `bytes`, `blocks`, `own_bytes`, `own_blocks` and `inside`. In **bytes**.
+//! * Samples: instead of `actions`, `threads` and `open` the field `samples`: `asked_hz`,
+//!   `reached_hz`, `seconds`, `seconds_per_tick`, `samples`, `dropped_ticks`, `handler_seconds`,
+//!   `processor_seconds`, `unsampled_processor_seconds`, `actions`, `threads`, `functions`, `stacks`
+//!   and `notes`; the Advanced report has the same field, `null` where nothing was
 //!   sampled. Ticks are counted; `seconds_per_tick` says what one stands for.
-//! * Lines: instead of `actions`, `threads` and `open` one array `functions`, each with the fields of
-//!   [`FunctionLines`](lines::FunctionLines): `name`, `file`, `first_line`, `last_line`, `calls`,
+//! * Lines: instead of `actions`, `threads` and `open` one array `functions`, each with
+//!   `name`, `file`, `first_line`, `last_line`, `calls`,
 //!   `total_seconds`, `entry_memory`, `source` (an array of lines, or `null`), and `lines`, each with
 //!   `line`, `hits`, `seconds` and `memory` (`null`, or `max_bytes`, `increment_bytes` and
 //!   `occurrences`). A hit is a scope of `overhead`.
@@ -81,7 +84,7 @@
 //! [`StepSeries`](steps::StepSeries) per stage: how long each step took, and what its time went into.
 //!
 //! Simple, Advanced and Tensor have an array `device_regions` besides: times by the device's clock, each
-//! with the fields of [`DeviceRegion`](regions::DeviceRegion). They are in no other number.
+//! with `action`, `sub_stage`, `calls`, `total_seconds`, `min_seconds` and `max_seconds`. They are in no other number.
 //!
 //! Names are whole and unescaped but for what JSON itself escapes. Readers should ignore fields
 //! that they do not know: new ones do not raise the version.
@@ -95,6 +98,7 @@ pub mod advanced;
 mod arrow;
 mod build_settings;
 #[cfg(feature = "comparison")]
+#[doc(hidden)]
 pub mod comparison;
 mod confidence;
 mod counted;
@@ -125,6 +129,8 @@ pub mod page;
 mod quantile;
 #[doc(hidden)]
 pub mod ranks;
+#[doc(hidden)]
+#[doc(hidden)]
 pub mod regions;
 pub mod samples;
 mod setting;
@@ -139,23 +145,22 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-pub use advanced::AdvancedReport;
 /// What [`to_record_batch`](tensor::KeyAverages::to_record_batch) makes a table of.
 #[cfg(feature = "arrow")]
 pub use arrow_array;
 pub use build_settings::BuildSettings;
 pub use error::Error;
 pub use line_count_restriction::LineCountRestriction;
-pub use lines::LinesReport;
 pub use machine::{Machine, MachineDevice};
-pub use memory::MemoryReport;
 pub use mlprof_events::{Framework, ParseTimeError, UtcTime};
-pub use numerics::NumericsReport;
-pub use output::Output;
-pub use samples::SamplesReport;
 pub use setting::Setting;
-pub use simple::SimpleReport;
-pub use tensor::TensorReport;
+
+// Short paths, for mlprof's own crates.
+#[doc(hidden)]
+pub use self::{
+    advanced::AdvancedReport, lines::LinesReport, memory::MemoryReport, numerics::NumericsReport,
+    output::Output, samples::SamplesReport, simple::SimpleReport, tensor::TensorReport,
+};
 
 /// The version of the JSON layout of every [`Report`]. Raised when a field changes its meaning or
 /// goes away; new fields do not raise it.
@@ -222,6 +227,7 @@ impl Report {
     }
 
     /// What every report begins with, to add notes to it.
+    #[doc(hidden)]
     pub fn header_mut(&mut self) -> &mut ReportHeader {
         match self {
             Self::Simple(report) => &mut report.header,
@@ -258,6 +264,7 @@ impl Report {
     }
 
     /// The report with these findings, if it is of a kind that has any.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_findings(mut self, findings: Vec<finding::Finding>) -> Self {
         match &mut self {
@@ -294,6 +301,7 @@ impl Report {
 
 /// What the numbers of a report are counted in: always the same, said in the report itself for
 /// those who see nothing but the file.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Units {
@@ -360,7 +368,7 @@ impl ReportHeader {
     }
 }
 
-/// From the start of the process to its first action; see [`startup`](mlprof_events::startup).
+/// From the start of the process to its first action.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StartupDurations {
@@ -372,6 +380,7 @@ pub struct StartupDurations {
 
 impl StartupDurations {
     /// `total_seconds` without the part before `main`.
+    #[doc(hidden)]
     pub fn after_main_seconds(&self) -> f64 {
         self.total_seconds - self.before_main_seconds.unwrap_or(0.0)
     }
@@ -389,6 +398,7 @@ pub struct Overhead {
 
 impl Overhead {
     /// All scopes together, in seconds of the threads that recorded them.
+    #[doc(hidden)]
     pub fn total_seconds(&self) -> f64 {
         self.scopes as f64 * self.seconds_per_scope
     }

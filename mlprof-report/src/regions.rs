@@ -11,6 +11,7 @@ use super::table::{Table, count, digits, table, words};
 /// stream came to the region until it had left it, with the pauses in which the stream had nothing
 /// to do. They are apart from host time: regions of several streams run side by side, and none of
 /// them is a part of the wall time of the thread that opened it.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DeviceRegion {
@@ -44,6 +45,7 @@ impl DeviceRegion {
 /// clock: of each call from the first work that it handed to the device to the last, with the pauses
 /// between them and what ran in actions inside. They are no part of the host's time: the device may run
 /// the work of a call after the call has ended.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DeviceTime {

@@ -14,11 +14,13 @@ pub struct Setting {
 
 impl Setting {
     /// The setting of this name.
+    #[doc(hidden)]
     pub fn new(name: &str, value: impl Into<String>) -> Self {
         Self { name: name.to_owned(), value: value.into() }
     }
 
     /// Whether something is recorded.
+    #[doc(hidden)]
     pub fn recorded(name: &str, is_recorded: bool) -> Self {
         Self::new(name, if is_recorded { "recorded" } else { "not recorded" })
     }

@@ -7,7 +7,7 @@
 //! let sampler = Sampler::start(1000)?;
 //! // … the work …
 //! let report = sampler.stop();
-//! print!("{}", mlprof_core::report::advanced::samples::paint(&report));
+//! print!("{report}");
 //! # Ok::<(), mlprof_core::sampler::SamplerError>(())
 //! ```
 //!
@@ -46,7 +46,7 @@
 //!   noted.
 //! * *A thread that waits* for more than 20 ticks in a row is left alone until it runs again: that
 //!   it is still where it was is known from its processor time, which is looked at every 10 ms. Work
-//!   that is done until then is not sampled; how much is [reported](mlprof_report::samples::Samples).
+//!   that is done until then is not sampled; the report says how much.
 //!
 //! # What it does to the program
 //!
@@ -204,6 +204,7 @@ impl Sampler {
     /// # Errors
     ///
     /// As there, but for [`SamplerError::System`].
+    #[doc(hidden)]
     pub fn can_start(settings: impl Into<SamplerSettings>) -> Result<(), SamplerError> {
         let settings = settings.into();
         if !(1..=HIGHEST_RATE).contains(&settings.hz) {
@@ -221,6 +222,7 @@ impl Sampler {
     /// # Errors
     ///
     /// See [`SamplerError`].
+    #[doc(hidden)]
     pub fn stacks() -> Result<Vec<ThreadStack>, SamplerError> {
         let sampler = Self::start(RATE_FOR_STACKS)?;
         Ok(sampler.engine.stacks(PATIENCE_FOR_STACKS))
@@ -250,18 +252,21 @@ impl Sampler {
     }
 
     /// Ends sampling, for a report of this run; what is to be said of it is in the report alone.
+    #[doc(hidden)]
     pub fn end(self, run: &RunContext) -> SamplesReport {
         self.engine.stop();
         self.report_of(run)
     }
 
     /// What belongs to the sessions of one recorder.
+    #[doc(hidden)]
     pub fn samples_of(&self, sessions: &ReportedSessions) -> Samples {
         noted(self.engine.samples(Some(sessions)))
     }
 
     /// From here on, what is sampled outside of all actions belongs to this session of a recorder;
     /// what is of none that is `alive` may be forgotten.
+    #[doc(hidden)]
     pub fn enter_session(&self, current: u64, alive: &[u64]) {
         self.engine.enter_session(current, alive);
     }
@@ -278,6 +283,7 @@ fn noted(mut samples: Samples) -> Samples {
 }
 
 /// The sessions of a recorder that a report is made of.
+#[doc(hidden)]
 #[derive(Debug, Clone, Default)]
 pub struct ReportedSessions {
     /// Each with the stage inside the reported one that it is.
@@ -286,7 +292,7 @@ pub struct ReportedSessions {
 
 impl ReportedSessions {
     /// The stage inside the reported one that a session is, if it is one of the report's.
-    pub fn sub_stage_of(&self, session: u64) -> Option<Option<Stage>> {
+    pub(crate) fn sub_stage_of(&self, session: u64) -> Option<Option<Stage>> {
         let mut sessions = self.sessions.iter();
         sessions.find(|(number, _)| *number == session).map(|(_, stage)| *stage)
     }

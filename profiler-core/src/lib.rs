@@ -34,7 +34,7 @@
 //! | write reports to files | [`Output`], through the profilers' `dirpath` and `filename` |
 //! | read the numbers in a program | [`Profiler::report`] and the module [`report`] |
 //! | write a profiler | [`Profiler`] |
-//! | write a hook for a framework's ops | the module [`hook`] |
+//! | report ops, device work and memory that no plugin reports | the module [`hook`] |
 //! | measure functions and ops that nobody instrumented | the command `mlprof run` |
 //! | know what Ctrl-C does to a program that is measured, or end politely | the module [`interrupt`] |
 //! | have a profiled training loop | the crate `mlprof-train`, through a framework's plugin |
@@ -45,7 +45,7 @@
 
 mod activate;
 mod active;
-pub mod advanced;
+mod advanced;
 pub mod allocation;
 #[doc(hidden)]
 pub mod build_settings;
@@ -63,11 +63,12 @@ pub mod hook;
 mod instrumentation;
 pub mod interrupt;
 mod layer_wrappers;
+#[doc(hidden)]
 pub mod lines;
 mod machine;
 mod multi;
 #[cfg(feature = "numerics")]
-pub mod numerics;
+mod numerics;
 pub mod nvtx;
 mod output_settings;
 mod pass_through;
@@ -77,7 +78,7 @@ mod profiler_names;
 mod recorder;
 mod select;
 mod session;
-pub mod simple;
+mod simple;
 #[doc(hidden)]
 pub mod spliced;
 #[cfg(feature = "tensor")]
@@ -94,19 +95,23 @@ pub use active::{Activated, ActiveScope, Binding, Bound, active, bound};
 pub use advanced::AdvancedProfiler;
 pub use error::{Error, PROFILER_NAMES};
 pub use future::BindFutureExt;
+#[doc(hidden)]
 pub use interrupt::Interrupt;
 #[doc(hidden)]
 pub use mlprof_events::evaluation::Evaluation;
 pub use mlprof_events::{
-    Action, ActionKind, Callsite, Interest, Observation, RunContext, Stage, TrainingControl, action,
+    Action, ActionKind, Interest, Observation, RunContext, SourceLocation, Stage, TrainingControl,
 };
 #[doc(hidden)]
 pub use mlprof_events::{
-    UnattributedWork, before_main, debug_as_display, debug_as_name, names, progress, startup,
+    Callsite, UnattributedWork, before_main, debug_as_display, debug_as_name, names, progress,
+    startup,
 };
 #[doc(inline)]
 pub use mlprof_report as report;
-pub use mlprof_report::{Output, Report, output};
+#[doc(hidden)]
+pub use mlprof_report::output;
+pub use mlprof_report::{Output, Report};
 #[cfg(feature = "sampling")]
 #[doc(inline)]
 pub use mlprof_sampler as sampler;
@@ -124,6 +129,8 @@ pub use select::IntoProfiler;
 #[doc(hidden)]
 pub use select::resolve;
 pub use session::Session;
+#[doc(hidden)]
+pub use simple::{ActionDurations, Distribution};
 pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};
 #[cfg(feature = "tensor")]
 pub use tensor::TensorProfiler;

@@ -184,6 +184,7 @@ impl Session {
 
     /// Has `around` called with what delivers the report, at the end or before a signal ends the
     /// process: for what has to be done before and after it is printed.
+    #[doc(hidden)]
     pub fn around_report(self, around: fn(&dyn Fn())) -> Self {
         self.report.set_around(around);
         self

@@ -2,9 +2,9 @@
 //!
 //! *Streaming*: neither the text nor an event is kept, only what becomes of it. *What can be read is read*:
 //! text that is not strict JSON is repaired event by event, an event that cannot be read costs that
-//! event, and a bad field of the trace costs that field. [`Info::notes`](crate::trace::Info::notes)
-//! states what is missing. Where the end is missing, the trace has what came before, and
-//! [`Info::cut_short`](crate::trace::Info::cut_short) has the reason.
+//! event, and a bad field of the trace costs that field. The notes of the trace state what is
+//! missing. Where the end is missing, the trace has what came before, and its field
+//! `info.cut_short` has the reason.
 //!
 //! | kind | |
 //! |---|---|
@@ -35,6 +35,7 @@ use std::io::Read;
 
 use self::event::{Event, MemoryArguments, NameArguments, SliceArguments};
 use self::losses::Losses;
+#[doc(hidden)]
 pub use self::merge::Merge;
 use self::spans::{Scope, Spans};
 use self::stream::parse;
@@ -65,6 +66,7 @@ pub fn read(text: impl Read) -> Result<Trace, Error> {
 /// # Errors
 ///
 /// As [`read`].
+#[doc(hidden)]
 pub fn read_for_xprof(text: impl Read) -> Result<Trace, Error> {
     let mut builder = TraceBuilder::default();
     builder.is_for_xprof = true;

@@ -14,6 +14,7 @@ pub enum Edge {
 impl Trace {
     /// Beginnings and ends of a track's slices. What is innermost ends first; what ends when something else
     /// begins does so before.
+    #[doc(hidden)]
     pub fn edges(&self, track: &Track) -> impl Iterator<Item = Edge> {
         let mut open: Vec<usize> = Vec::new();
         let mut next = track.slices.clone().peekable();

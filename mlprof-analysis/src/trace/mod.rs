@@ -24,16 +24,20 @@ use std::ops::Range;
 
 #[doc(hidden)]
 pub use self::builder::TraceBuilder;
+#[doc(hidden)]
 pub use self::category::Category;
 pub(crate) use self::correlation::Correlated;
 use self::crossing::Crossings;
 pub(crate) use self::crossing::Stretches;
+#[doc(hidden)]
 pub use self::edges::Edge;
 pub(crate) use self::impossible::Impossible;
+#[doc(hidden)]
 pub use self::memory::MemoryChange;
 #[doc(hidden)]
 pub use self::message::Message;
 pub(crate) use self::names::ByName;
+#[doc(hidden)]
 pub use self::names::{Name, Names};
 pub(crate) use self::names::{STEP, without_library_prefix};
 #[doc(hidden)]
@@ -62,12 +66,13 @@ pub struct Trace {
     /// Counters, by their time.
     pub counters: Vec<Counter>,
     /// What was allocated and freed, by its time, where the trace was
-    /// [read for XProf](crate::kineto::read_for_xprof).
+    /// read for XProf.
     pub memory: Vec<MemoryChange>,
     crossings: Crossings,
 }
 
 /// What a trace says of itself.
+#[doc(hidden)]
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Info {
     /// The number of the process among those that train together.
@@ -121,6 +126,7 @@ impl Info {
 }
 
 /// A device as the recorder describes it.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// The device's number.
@@ -132,6 +138,7 @@ pub struct DeviceInfo {
 }
 
 /// What the machine's clocks showed at one moment, in nanoseconds.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockReading {
     /// The moment, in the trace's own time.
@@ -145,6 +152,7 @@ pub struct ClockReading {
 }
 
 /// A process or a device.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Process {
     /// Its number; what is known by a text (`Spans`) has none.
@@ -156,6 +164,7 @@ pub struct Process {
 }
 
 /// What a track is of.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrackKind {
@@ -168,6 +177,7 @@ pub enum TrackKind {
 }
 
 /// A thread, or a stream of a device.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Track {
     /// Its process, or its device.
@@ -186,6 +196,7 @@ pub struct Track {
 }
 
 /// From a beginning to an end, on a track.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slice {
     /// In nanoseconds of the trace's own time.
@@ -223,6 +234,7 @@ impl Slice {
 }
 
 /// What only some slices have.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Details {
     /// What ties forward to backward ops; 0 if there is nothing.
@@ -249,6 +261,7 @@ pub struct Details {
 }
 
 /// An event of a device's library, which a thread or a stream waits for, as far as it is known.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EventWait {
     /// The stream that it was recorded on.
@@ -264,6 +277,7 @@ impl Default for Name {
 }
 
 /// What an arrow means.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FlowKind {
     /// From a forward op to its backward op.
@@ -275,6 +289,7 @@ pub enum FlowKind {
 }
 
 /// An arrow, from one slice to another: places in [`Trace::slices`].
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
     /// What it means.
@@ -286,6 +301,7 @@ pub struct Flow {
 }
 
 /// A counter at a moment.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Counter {
     /// In nanoseconds of the trace's own time.
@@ -300,17 +316,20 @@ pub struct Counter {
 
 impl Trace {
     /// What a slice is called.
+    #[doc(hidden)]
     pub fn name(&self, slice: &Slice) -> &str {
         self.names.text(slice.name)
     }
 
     /// What a slice has besides, if it has.
+    #[doc(hidden)]
     pub fn details(&self, slice: &Slice) -> Option<&Details> {
         self.details.get(slice.details as usize)
     }
 
     /// Time of slices that cross others of their thread, in nanoseconds. It belongs to the
     /// innermost slice that is open at each moment.
+    #[doc(hidden)]
     pub fn crossing_ns(&self) -> i64 {
         self.crossings.duration
     }
@@ -327,11 +346,13 @@ impl Trace {
     }
 
     /// The slices of a track.
+    #[doc(hidden)]
     pub fn of_track(&self, track: &Track) -> &[Slice] {
         &self.slices[track.slices.clone()]
     }
 
     /// What a slice is inside of, from the innermost to the outermost.
+    #[doc(hidden)]
     pub fn around(&self, slice: &Slice) -> impl Iterator<Item = &Slice> {
         let next = |slice: &Slice| slice.parent().map(|place| &self.slices[place]);
         std::iter::successors(next(slice), move |slice| next(slice))
@@ -354,6 +375,7 @@ impl Trace {
     }
 
     /// From the first beginning to the last end; `None` if nothing happened.
+    #[doc(hidden)]
     pub fn window(&self) -> Option<(i64, i64)> {
         let start = self.slices.iter().map(|slice| slice.start).min()?;
         let end = self.slices.iter().map(Slice::end).max()?;
@@ -361,12 +383,14 @@ impl Trace {
     }
 
     /// The tracks of this kind, with their places; without those of what crosses others.
+    #[doc(hidden)]
     pub fn tracks_of(&self, kind: TrackKind) -> impl Iterator<Item = (usize, &Track)> {
         let is_it = move |track: &Track| track.kind == kind && track.overlaps.is_none();
         self.tracks.iter().enumerate().filter(move |(_, track)| is_it(track))
     }
 
     /// What a track is called, with its device where it is a stream.
+    #[doc(hidden)]
     pub fn track_name(&self, track: usize) -> String {
         let track = &self.tracks[track];
         let own = self.names.text(track.name);

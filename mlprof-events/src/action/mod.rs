@@ -35,7 +35,7 @@ pub enum ActionKind {
     Function,
     /// A `tracing` span seen through the layer of the `tracing` feature.
     Span,
-    /// The forward of a layer of a model, named by [`names::module`](crate::names::module).
+    /// The forward of a layer of a model.
     Module,
     /// A tensor op of a framework: `aten::matmul`, `conv2d`, …
     Op,
@@ -49,6 +49,7 @@ pub enum ActionKind {
 
 impl ActionKind {
     /// All of them, in order.
+    #[doc(hidden)]
     pub const ALL: [Self; 8] = [
         Self::Action,
         Self::Function,
@@ -78,6 +79,7 @@ impl ActionKind {
 
     /// Whether training loops and users start it, as opposed to the code below: what has a table of
     /// its own in the Advanced report.
+    #[doc(hidden)]
     pub const fn is_action(self) -> bool {
         matches!(self, Self::Action | Self::Module | Self::Step)
     }
@@ -171,6 +173,7 @@ impl Interner {
 impl Action {
     /// Stands for any action that is looked up from inside of a look-up: in a signal handler, or in the
     /// program's allocator.
+    #[doc(hidden)]
     pub const WITHIN: Self = Self(NonZeroU32::MIN);
 
     /// The action with this name, without a source location.
@@ -183,35 +186,41 @@ impl Action {
     }
 
     /// The tensor op with this name, as its framework calls it. *Cost*: as [`new`](Self::new).
+    #[doc(hidden)]
     pub fn op(name: &str) -> Self {
         Self::of_kind(ActionKind::Op, name, None)
     }
 
     /// The layer of a model of this type at this path; see [`names::module`](crate::names::module).
     /// *Cost*: as [`new`](Self::new).
+    #[doc(hidden)]
     pub fn module(type_name: &str, path: &str) -> Self {
         Self::of_kind(ActionKind::Module, &crate::names::module(type_name, path), None)
     }
 
     /// The action with this kind, name and location. *Cost*: as [`new`](Self::new).
+    #[doc(hidden)]
     pub fn with_location(kind: ActionKind, name: &str, location: SourceLocation) -> Self {
         Self::intern(Entry::new(kind, name, Some(location)))
     }
 
     /// The action with this kind and name, and a location if the hook knows one. *Cost*: as
     /// [`new`](Self::new).
+    #[doc(hidden)]
     pub fn of_kind(kind: ActionKind, name: &str, location: Option<SourceLocation>) -> Self {
         Self::intern(Entry::new(kind, name, location))
     }
 
     /// What goes on of a call of it: a poll of an async function after the first. Its time is the
     /// function's; it is no call. *Cost*: as [`new`](Self::new).
+    #[doc(hidden)]
     pub fn resumption(self) -> Self {
         Self::intern(Entry { is_resumption: true, ..*self.entry() })
     }
 
     /// What goes on, of a [resumption](Self::resumption). *Cost*: as [`new`](Self::new) of one, else a few
     /// loads.
+    #[doc(hidden)]
     pub fn resumed(self) -> Option<Self> {
         let entry = self.entry();
         let resumed = Entry { is_resumption: false, ..*entry };
@@ -266,18 +275,21 @@ impl Action {
     }
 
     /// A small number, dense from 0 over all actions of the process: an index for tables.
+    #[doc(hidden)]
     #[inline(always)]
     pub fn index(self) -> usize {
         self.0.get() as usize - 1
     }
 
     /// The handle as a number that is never 0, for storage in atomics.
+    #[doc(hidden)]
     #[inline(always)]
     pub fn number(self) -> u32 {
         self.0.get()
     }
 
     /// The action of a [`number`](Self::number); none for 0.
+    #[doc(hidden)]
     pub fn from_number(number: u32) -> Option<Self> {
         NonZeroU32::new(number).map(Self)
     }

@@ -101,6 +101,7 @@ impl RunContext {
     }
 
     /// As [`from_environment`](Self::from_environment), from these variables, in silence.
+    #[doc(hidden)]
     pub fn from_variables(variables: &[(&str, &str)]) -> Self {
         launchers::read(launchers::lookup_in(variables)).0
     }

@@ -107,6 +107,7 @@ impl Schedule {
     /// # Errors
     ///
     /// [`ScheduleError`].
+    #[doc(hidden)]
     pub const fn check(&self) -> Result<(), ScheduleError> {
         if self.active == 0 {
             return Err(ScheduleError::NothingActive);
@@ -125,6 +126,7 @@ impl Schedule {
     }
 
     /// What is done with step `step`, counted from 0. A schedule that makes no sense skips all.
+    #[doc(hidden)]
     pub const fn phase(&self, step: u64) -> StepPhase {
         let Some(length) = self.cycle_length() else { return StepPhase::Skip };
         if step < self.skip_first || self.active == 0 {
@@ -152,6 +154,7 @@ impl Schedule {
     }
 
     /// The first step that is kept, counted from 0.
+    #[doc(hidden)]
     pub const fn first_active(&self) -> u64 {
         let wait = if self.skip_first_wait != 0 { 0 } else { self.wait };
         self.skip_first.saturating_add(wait).saturating_add(self.warmup)

@@ -56,6 +56,7 @@ impl Clone for InputsBuilder {
 
 impl InputsBuilder {
     /// No inputs yet.
+    #[doc(hidden)]
     pub const fn new() -> Self {
         Self { words: Cow::Owned(Vec::new()) }
     }
@@ -65,12 +66,14 @@ impl InputsBuilder {
     }
 
     /// Forgets the inputs.
+    #[doc(hidden)]
     #[inline]
     pub fn clear(&mut self) {
         self.own_words().clear();
     }
 
     /// The next input is a tensor.
+    #[doc(hidden)]
     #[inline]
     pub fn tensor(&mut self, dtype: DType, dimensions: &[i64]) {
         self.own_words().push(((dtype as i64) << 32) | dimensions.len() as i64);
@@ -78,6 +81,7 @@ impl InputsBuilder {
     }
 
     /// The next input is no tensor: a number, an option that is not given, …
+    #[doc(hidden)]
     #[inline]
     pub fn not_a_tensor(&mut self) {
         self.own_words().push(0);
@@ -85,6 +89,7 @@ impl InputsBuilder {
 
     /// The next input is one or more whole numbers. Only for ops whose number of operations depends
     /// on them.
+    #[doc(hidden)]
     #[inline]
     pub fn integers(&mut self, values: &[i64]) {
         self.own_words().push((INTEGERS << 32) | values.len() as i64);
@@ -92,6 +97,7 @@ impl InputsBuilder {
     }
 
     /// The next input is a list: so many of the inputs that follow belong to it.
+    #[doc(hidden)]
     #[inline]
     pub fn list(&mut self, length: usize) {
         self.own_words().push((LIST << 32) | length as i64);
@@ -102,6 +108,7 @@ impl InputsBuilder {
     /// what is no tensor, 255 for a list, whose rank is its length, 254 for whole numbers. Before all of them
     /// may stand what else is known of the inputs, if the profiler wants it
     /// ([`Interest::INPUTS`](crate::Interest::INPUTS)): see the source of [`InputDetails`].
+    #[doc(hidden)]
     #[inline]
     pub fn set_words(&mut self, words: &[i64]) {
         self.own_words().clear();
@@ -121,6 +128,7 @@ impl InputsBuilder {
     }
 
     /// The inputs in that form.
+    #[doc(hidden)]
     #[inline(always)]
     pub fn words(&self) -> &[i64] {
         &self.words
@@ -154,6 +162,7 @@ static LISTS: LazyLock<RwLock<Lists>> = LazyLock::new(RwLock::default);
 
 impl ShapeList {
     /// No shapes are known.
+    #[doc(hidden)]
     pub const NONE: Self = Self(0);
 
     /// The list of these inputs. *Cost*: a hash look-up under a read lock.
@@ -172,11 +181,13 @@ impl ShapeList {
     }
 
     /// What else is known of the inputs; `None` if it was not recorded.
+    #[doc(hidden)]
     pub fn details(self) -> Option<InputDetails> {
         details::split(self.words()?).0.map(details::decode)
     }
 
     /// The list of the same inputs, of which nothing else is known.
+    #[doc(hidden)]
     pub fn without_details(self) -> Self {
         if !ARE_ANY_DETAILED.load(Ordering::Relaxed) {
             return self;
@@ -186,11 +197,13 @@ impl ShapeList {
     }
 
     /// Whether there were so many lists that further ones are [`NONE`](Self::NONE).
+    #[doc(hidden)]
     pub fn are_full() -> bool {
         LISTS.read().unwrap_or_else(PoisonError::into_inner).entries.len() >= MOST_LISTS
     }
 
     /// Whether there were so many lists that further ones are without their details.
+    #[doc(hidden)]
     pub fn have_all_details() -> bool {
         let lists = LISTS.read().unwrap_or_else(PoisonError::into_inner);
         lists.without_details.len() < MOST_DETAILED
@@ -202,12 +215,14 @@ impl ShapeList {
     }
 
     /// The handle as a number; 0 for [`NONE`](Self::NONE).
+    #[doc(hidden)]
     #[inline(always)]
     pub const fn number(self) -> u32 {
         self.0
     }
 
     /// What has this [`number`](Self::number).
+    #[doc(hidden)]
     pub const fn from_number(number: u32) -> Self {
         Self(number)
     }

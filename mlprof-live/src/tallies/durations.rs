@@ -1,6 +1,6 @@
 //! How long calls took: how many, together, and how that is distributed.
 
-use mlprof_core::simple::Distribution;
+use mlprof_core::Distribution;
 
 /// Calls and their durations, in ticks of the [clock](mlprof_events::clock).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -222,6 +222,7 @@ impl<'tree> Iterator for PreOrder<'tree> {
 impl ThreadCallTree {
     /// All nodes, each before those below it, with the number of nodes around it. Of use where trees
     /// may be too deep for recursion: they are as deep as the calls of different functions are nested.
+    #[doc(hidden)]
     pub fn nodes(&self) -> impl Iterator<Item = (usize, &CallTreeNode)> {
         PreOrder { open: vec![self.roots.iter()] }
     }

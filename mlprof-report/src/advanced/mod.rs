@@ -3,6 +3,7 @@
 mod deep;
 #[doc(hidden)]
 pub mod prof;
+#[doc(hidden)]
 pub mod pstats;
 #[doc(hidden)]
 pub mod samples;
@@ -26,7 +27,7 @@ pub struct AdvancedReport {
     /// Which run and stage; wall time; what measuring cost.
     pub header: ReportHeader,
     /// One profile per action, all threads together, the longest total first. In the first report
-    /// of a process also its [start-up](mlprof_events::startup), which is no thread's.
+    /// of a process also its start-up, which is no thread's.
     pub actions: Vec<ActionProfile>,
     /// The call tree of every thread; threads of one name are one entry.
     pub threads: Vec<ThreadCallTree>,
@@ -72,6 +73,7 @@ pub struct ActionProfile {
 impl ActionProfile {
     /// The name as reports and file names show it: profiles of a stage inside the reported one
     /// carry its name, as in `[SanityCheck]validation_step`.
+    #[doc(hidden)]
     pub fn label(&self) -> String {
         super::label::with_stage(self.sub_stage, &self.action)
     }

@@ -1,7 +1,7 @@
 //! Samples as text: a line on how they were taken, and a table per action.
 
 use std::cmp::Reverse;
-use std::fmt::Write;
+use std::fmt::{self, Display, Formatter, Write};
 
 use crate::advanced::ActionProfile;
 use crate::label::{notes, shown};
@@ -34,6 +34,13 @@ pub enum SampleOrder {
     Total,
     /// Waiting in the function and in what it called; functions that never waited are left out.
     Waiting,
+}
+
+/// The text of the report, as a table per action.
+impl Display for SamplesReport {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&paint(self))
+    }
 }
 
 /// The report of a sampler that runs on its own.

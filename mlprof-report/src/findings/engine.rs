@@ -74,6 +74,7 @@ impl Rules {
     }
 
     /// All thresholds by their full names, which [`set`](Self::set) takes.
+    #[doc(hidden)]
     pub fn thresholds(&self) -> Vec<(String, Threshold)> {
         let of_rules = ALL.iter().map(|rule| (rule.name, rule.thresholds));
         let all = [(GENERAL_NAME, GENERAL)].into_iter().chain(of_rules);
@@ -100,6 +101,7 @@ impl Rules {
 
     /// `report` with what is found in it as its [findings](Report::findings), if it is of a kind that
     /// has any.
+    #[doc(hidden)]
     #[must_use]
     pub fn annotate(&self, report: Report) -> Report {
         let findings = self.apply(&report);
@@ -107,6 +109,7 @@ impl Rules {
     }
 
     /// What every rule says of `report`, and by which numbers.
+    #[doc(hidden)]
     pub fn explain(&self, report: &Report) -> Vec<Explanation> {
         let facts = Facts::of(report);
         let explain = |rule: &&Rule| Explanation {
@@ -118,13 +121,15 @@ impl Rules {
         ALL.iter().map(explain).collect()
     }
 
-    /// What is found by looking at the reports of several processes of one run side by side; nothing in
-    /// those of one process. The finding is of the slowest.
-    pub fn apply_to_ranks(&self, reports: &[Report]) -> Vec<Finding> {
+    /// Returns the findings of several processes of one run, compared with each other; none for the
+    /// reports of one process.
+    #[cfg(test)]
+    pub(crate) fn apply_to_ranks(&self, reports: &[Report]) -> Vec<Finding> {
         self.found_in_ranks(reports).into_iter().map(|(_, finding)| finding).collect()
     }
 
     /// What is said of several processes, and by which numbers; that this is not known where all reports are of one.
+    #[doc(hidden)]
     pub fn explain_ranks(&self, reports: &[Report]) -> Explanation {
         let examined = self.examine_ranks(reports);
         let outcome = examined.map_or_else(
@@ -144,7 +149,8 @@ impl Rules {
         }
     }
 
-    /// What [`apply_to_ranks`](Self::apply_to_ranks) finds, and which of the reports each finding is of.
+    /// Compares the reports of several processes of one run, and returns which of the reports each
+    /// finding is of. The finding is of the slowest process.
     pub(crate) fn found_in_ranks(&self, reports: &[Report]) -> Vec<(usize, Finding)> {
         match self.examine_ranks(reports) {
             Some(Examined { outcome: Outcome::Found(findings), slowest: Some(index) }) => {

@@ -21,6 +21,7 @@ pub struct LinesReport {
 }
 
 /// The lines of one function. Times in seconds.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct FunctionLines {
@@ -49,6 +50,7 @@ pub struct FunctionLines {
 }
 
 /// One line. Time in seconds.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct LineStatistics {
@@ -64,6 +66,7 @@ pub struct LineStatistics {
 }
 
 /// Memory of the host around one line, in bytes as the program asked for them.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct LineMemory {

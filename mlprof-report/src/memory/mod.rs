@@ -7,6 +7,7 @@ use serde::Serialize;
 
 #[cfg(feature = "html")]
 pub(crate) use self::paint::{actions_table, tree_table};
+#[doc(hidden)]
 pub use self::paint::{paint, paint_on_console};
 use super::finding::Finding;
 use super::{OpenAction, ReportHeader, label};
@@ -41,6 +42,7 @@ pub struct MemoryReport {
 }
 
 /// What all threads together allocated, inside of actions and outside.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ProcessMemory {
@@ -58,6 +60,7 @@ pub struct ProcessMemory {
 }
 
 /// One thread's rows, or those of all threads of one name.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ThreadMemory {
@@ -70,6 +73,7 @@ pub struct ThreadMemory {
 }
 
 /// One row: what all calls of one action that have ended allocated and freed on their own threads.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ActionMemory {
@@ -100,6 +104,7 @@ impl ActionMemory {
 }
 
 /// Blocks by the call path that allocated them: those that were alive at one moment.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MemoryTree {
@@ -113,6 +118,7 @@ pub struct MemoryTree {
 }
 
 /// What one call path and those inside it allocated of what was alive at one moment.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct PathMemory {

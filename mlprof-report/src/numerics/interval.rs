@@ -9,6 +9,7 @@ const NAMES_SHOWN: usize = 4;
 
 /// The part of a step, in order of execution, in which a tensor stopped being finite, as far as
 /// hooks know it.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case", tag = "pass")]
@@ -42,6 +43,7 @@ pub enum FaultInterval {
 }
 
 /// A module at one end of a [`FaultInterval`].
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct IntervalEnd {

@@ -72,6 +72,7 @@ pub struct NumericsReport {
 }
 
 /// What was seen when a step's batch was run again, with all of its numbers recorded, from the parameters that it had run with before.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Rerun {
@@ -91,7 +92,7 @@ pub struct Rerun {
 pub struct TensorRow {
     /// What they are for.
     pub role: TensorRole,
-    /// The module that returned them, the op [in its module](op_in_module), or the parameter.
+    /// The module that returned them, the op in its module, or the parameter.
     pub name: String,
     /// The type of the elements of the last one.
     pub element_type: String,

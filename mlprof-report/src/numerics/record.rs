@@ -59,7 +59,7 @@ pub struct RecordedTensor {
     pub step: u64,
     /// What it is for.
     pub role: TensorRole,
-    /// The module that has returned it, the op [in its module](op_in_module), or the parameter.
+    /// The module that has returned it, the op in its module, or the parameter.
     pub name: String,
     /// Which one of this name and role it is in its step, counted from 0.
     pub call: u64,
@@ -84,7 +84,7 @@ pub struct RecordedTensor {
     /// finite.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "sample")]
     pub sample: Vec<Option<f64>>,
-    /// A [sketch](super::Sketcher) of all its numbers, by which the distance of whole tensors is
+    /// A sketch of all its numbers, by which the distance of whole tensors is
     /// estimated. It is empty where the sample has all numbers, where no hash is recorded, and of
     /// a tensor on a device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -176,7 +176,7 @@ pub fn op_in_module(op: &str, module: &str) -> String {
     format!("{module}{IN_MODULE}{op}")
 }
 
-/// The op, and the module that it is in, of [such a name](op_in_module).
+/// The op, and the module that it is in, of such a name.
 fn op_and_module(name: &str) -> (String, String) {
     match name.rsplit_once(IN_MODULE) {
         Some((module, op)) => (label::shown(op), format!(" in {}", label::shown(module))),
@@ -207,6 +207,7 @@ impl RecordHeader {
 
 impl RecordedTensor {
     /// Whether it is not finite though what it was computed from is, as far as that is known; or has NaN, which that has not.
+    #[doc(hidden)]
     pub fn makes_not_finite(&self) -> bool {
         !self.statistics.is_finite()
             && self.input.is_none_or(|input| {
@@ -215,6 +216,7 @@ impl RecordedTensor {
     }
 
     /// What is not finite in it, and whether it was so before, in a sentence; for one that has NaN or infinite numbers.
+    #[doc(hidden)]
     pub fn what_is_not_finite(&self) -> String {
         let statistics = &self.statistics;
         let name = label::shown(&self.name);
@@ -283,6 +285,7 @@ impl RecordedTensor {
     /// # Errors
     ///
     /// None that a tensor of ours can cause; the error is the serializer's.
+    #[doc(hidden)]
     pub fn to_line(&self) -> Result<String> {
         Ok(serde_json::to_string(self)? + "\n")
     }
@@ -292,6 +295,7 @@ impl RecordedTensor {
     /// # Errors
     ///
     /// When it is not JSON, or lacks a field.
+    #[doc(hidden)]
     #[cfg(feature = "read")]
     pub fn from_line(line: &str) -> Result<Self> {
         serde_json::from_str(line)

@@ -59,11 +59,13 @@ impl TensorStatistics {
     }
 
     /// How many are neither NaN nor infinite.
+    #[doc(hidden)]
     pub const fn finite(&self) -> u64 {
         self.count - self.nans - self.infinities
     }
 
     /// The root of the mean of the squares.
+    #[doc(hidden)]
     pub fn root_mean_square(&self) -> f64 {
         match self.finite() {
             0 => 0.0,
@@ -73,12 +75,14 @@ impl TensorStatistics {
 
     /// The quotient of the largest and the smallest absolute value that is not 0, in powers of two; `None` where all
     /// are 0.
+    #[doc(hidden)]
     pub fn dynamic_range(&self) -> Option<f64> {
         let largest = self.maximum?.abs().max(self.minimum?.abs());
         Some((largest / self.least_magnitude?).log2())
     }
 
     /// Of a tensor of so many numbers, which the device that it is on has reduced.
+    #[doc(hidden)]
     pub fn of_reduced(count: u64, reduced: &Reduced) -> Self {
         let finite = count.saturating_sub(reduced.nans + reduced.infinities);
         let is_any_finite = finite > 0;
@@ -105,6 +109,7 @@ impl TensorStatistics {
     }
 
     /// Those of both together.
+    #[doc(hidden)]
     #[must_use]
     pub fn merged(&self, other: &Self) -> Self {
         let both =

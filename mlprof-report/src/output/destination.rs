@@ -34,6 +34,7 @@ pub fn tell_apart<'all>(outputs: impl IntoIterator<Item = &'all Output>) {
 impl Output {
     /// The file of something that is known of a part of a stage: `{stage}-{filename}[-{rank}].{ending}`
     /// in the directory of this output, else the trainer's; `None` where there is neither.
+    #[doc(hidden)]
     pub fn part_path(
         &self,
         stage: Option<Stage>,
@@ -45,6 +46,7 @@ impl Output {
     }
 
     /// The file of this output that ends so, if it has a directory.
+    #[doc(hidden)]
     pub fn own_path(&self, extension: &str) -> Option<PathBuf> {
         Some(self.directory()?.join(self.own_file_name(None, extension)))
     }

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use console::Console;
+#[doc(hidden)]
 pub use console::say;
 #[doc(hidden)]
 pub use deduplicate::deliver_together;
@@ -155,7 +156,7 @@ impl Output {
     }
 
     /// Whether every report is written as an HTML page, too: `{stage}-{filename}[-{rank}].html` in the
-    /// same directory. See [`page`](crate::page). Needs the feature `html`.
+    /// same directory. Needs the feature `html`.
     #[cfg(feature = "html")]
     #[must_use]
     pub fn html(mut self, writes: bool) -> Self {
@@ -208,6 +209,7 @@ impl Output {
     }
 
     /// Adds a note to the reports that are delivered from here on, below their own.
+    #[doc(hidden)]
     pub fn note(&self, note: impl Into<String>) {
         self.state().notes.push(note.into());
     }
@@ -225,6 +227,7 @@ impl Output {
 
     /// Remembers the stage, which is part of file names, and the rank. A stage that begins while
     /// another runs is inside it; the same one again starts anew.
+    #[doc(hidden)]
     pub fn setup(&self, stage: Stage, run: &RunContext) {
         let environment = self.environment();
         let mut state = self.state();
@@ -236,6 +239,7 @@ impl Output {
     /// Ends `stage`, or with `None` the one that [`stage`](Self::stage) gives; the one around it
     /// goes on. There is no file to close: every report is written and closed at once. Stage and
     /// rank stay known for a report that comes later.
+    #[doc(hidden)]
     pub fn teardown(&self, stage: Option<Stage>) {
         let mut state = self.state();
         if let Some(ended) = state.running.end(stage)
@@ -247,28 +251,33 @@ impl Output {
 
     /// The stage that a report made now belongs to: the innermost that runs and has a report of
     /// its own (a sanity check is part of fit's), or the one that ended last.
+    #[doc(hidden)]
     pub fn stage(&self) -> Option<Stage> {
         let state = self.state();
         state.running_with_report().or(state.reported)
     }
 
     /// Whether a stage that has a report of its own runs.
+    #[doc(hidden)]
     pub fn is_in_a_stage(&self) -> bool {
         self.state().running_with_report().is_some()
     }
 
     /// What is reported from here on goes to files alone.
+    #[doc(hidden)]
     pub fn stop_printing(&self) {
         self.state().is_silent = true;
     }
 
     /// What is reported from here on was recorded outside of any stage, unless one runs.
+    #[doc(hidden)]
     pub fn leave_stages(&self) {
         self.state().reported = None;
     }
 
     /// Rank, world size and directory that [`setup`](Self::setup) gave last; those of the
     /// environment before.
+    #[doc(hidden)]
     pub fn run(&self) -> RunContext {
         self.state().run.clone().unwrap_or_else(RunContext::from_environment)
     }
@@ -282,6 +291,7 @@ impl Output {
     ///
     /// Returns the path, or `None` where the file could not be written; standard error then hears
     /// of the first such failure of this output.
+    #[doc(hidden)]
     pub fn write_file(
         &self,
         action: Option<&str>,
@@ -309,6 +319,7 @@ impl Output {
     }
 
     /// Tells standard error that a file could not be written, unless it has heard of one before.
+    #[doc(hidden)]
     pub fn warn_of_missing(&self, path: &Path, error: &io::Error) {
         self.warn_once(path, error, "The file is missing", &mut Console::standard());
     }
@@ -332,6 +343,7 @@ impl Output {
 
 /// `{stem}.{ending}` as a file name that every file system takes. A stem that is too long for one
 /// is cut and ends in a hash of all of it.
+#[doc(hidden)]
 pub fn safe_file_name(stem: &str, ending: &str) -> String {
     name::file_name(&[name::Part::Free(stem)], 1, ending)
 }
@@ -354,6 +366,7 @@ pub fn safe_file_name(stem: &str, ending: &str) -> String {
 ///
 /// What `write` says, or if the file cannot be made or flushed to the disk; then nothing has
 /// changed.
+#[doc(hidden)]
 pub fn write_file(
     path: &Path,
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,

@@ -21,6 +21,7 @@ pub struct SamplesReport {
 
 impl SamplesReport {
     /// Of a sampler that started at this time.
+    #[doc(hidden)]
     pub fn new(samples: Samples, started_at: UtcTime, run: &RunContext) -> Self {
         let header = ReportHeader {
             schema_version: SCHEMA_VERSION,
@@ -47,6 +48,7 @@ impl SamplesReport {
 ///
 /// A *tick* is one expiry of a thread's timer. A thread that cannot be interrupted when it comes (it
 /// is ready but has no processor, or waits for a disk) is *stalled*; its ticks count where it goes on.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Samples {
@@ -130,6 +132,7 @@ impl Samples {
 }
 
 /// How many samples, and how many ticks they stand for.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SampleCounts {
@@ -144,6 +147,7 @@ pub struct SampleCounts {
 }
 
 /// What was sampled while an action was open, on the threads that had it open.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ActionSamples {
@@ -180,6 +184,7 @@ impl ActionSamples {
 }
 
 /// One function's part of an action.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SampledFunction {
@@ -193,6 +198,7 @@ pub struct SampledFunction {
 }
 
 /// A function that was sampled, as debug information or a symbol table knows it.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SampledCode {
@@ -207,6 +213,7 @@ pub struct SampledCode {
 }
 
 /// What the threads of one name did.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ThreadSamples {
@@ -223,6 +230,7 @@ pub struct ThreadSamples {
 }
 
 /// A place in the tree of stacks: an action, or a function below.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StackNode {

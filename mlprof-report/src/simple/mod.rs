@@ -24,7 +24,7 @@ pub struct SimpleReport {
     /// Which run and stage; wall time; what measuring cost.
     pub header: ReportHeader,
     /// All threads together, one row per action, the longest total first. In the first report of a
-    /// process also the rows of its [start-up](mlprof_events::startup), which are no thread's.
+    /// process also the rows of its start-up, which are no thread's.
     pub actions: Vec<ActionStatistics>,
     /// The same per thread.
     pub threads: Vec<ThreadStatistics>,
@@ -47,9 +47,9 @@ pub struct SimpleReport {
 }
 
 impl SimpleReport {
-    /// Whether `row` is one of the [start-up](mlprof_events::startup), which came before the stage
+    /// Whether `row` is one of the start-up, which came before the stage
     /// and is no part of its wall time.
-    pub fn is_startup(&self, row: &ActionStatistics) -> bool {
+    pub(crate) fn is_startup(&self, row: &ActionStatistics) -> bool {
         self.header.startup.is_some()
             && row.sub_stage.is_none()
             && [PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN].contains(&row.action.as_str())
@@ -143,11 +143,13 @@ pub struct IoStatistics {
 
 impl IoStatistics {
     /// Whether there is nothing to show.
+    #[doc(hidden)]
     pub fn is_zero(&self) -> bool {
         *self == Self::default()
     }
 
     /// From `start` until this moment, for counters of two moments.
+    #[doc(hidden)]
     pub fn since(&self, start: &Self) -> Self {
         let since = |pick: fn(&Self) -> u64| pick(self).saturating_sub(pick(start));
         Self {
@@ -159,6 +161,7 @@ impl IoStatistics {
     }
 
     /// What was counted elsewhere, besides.
+    #[doc(hidden)]
     pub fn add(&mut self, other: &Self) {
         self.read_bytes += other.read_bytes;
         self.written_bytes += other.written_bytes;
@@ -191,6 +194,7 @@ pub struct CpuStatistics {
 impl ActionStatistics {
     /// The part of `total_seconds` in which the thread was not working, in seconds: it waited for
     /// something, or for a core. `None` where CPU time was not measured (`SimpleProfiler::measure_cpu`).
+    #[doc(hidden)]
     pub fn waiting_seconds(&self) -> Option<f64> {
         // CPU time is read just outside of the two moments between which the action is timed.
         self.cpu.map(|cpu| (self.total_seconds - cpu.thread_seconds).max(0.0))
@@ -199,6 +203,7 @@ impl ActionStatistics {
     /// How many cores the process kept busy while the action ran, on average; `None` where CPU time
     /// was not measured. It says something of actions that do not run side by side, see
     /// [`CpuStatistics::process_seconds`].
+    #[doc(hidden)]
     pub fn busy_cores(&self) -> Option<f64> {
         let cpu = self.cpu.filter(|_| self.total_seconds > 0.0)?;
         Some(cpu.process_seconds / self.total_seconds)
@@ -206,6 +211,7 @@ impl ActionStatistics {
 
     /// The name as reports show it: rows of a stage inside the reported one carry its name, as in
     /// `[SanityCheck]validation_step`.
+    #[doc(hidden)]
     pub fn label(&self) -> String {
         super::label::with_stage(self.sub_stage, &self.action)
     }
@@ -245,6 +251,7 @@ pub struct DurationStatistics {
 /// confidence of 99 %, by the order of calls alone, whatever their distribution. It takes calls to be
 /// independent of each other, which those of one run are not quite; what buckets hide is in it. Times
 /// in seconds.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MedianLimits {

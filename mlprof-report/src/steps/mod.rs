@@ -5,11 +5,13 @@ pub(crate) mod log;
 
 use serde::Serialize;
 
+#[doc(hidden)]
 pub use self::durations::{DurationBucket, StepDurations};
 use mlprof_events::OrderExt;
 use mlprof_events::Stage;
 
 /// No series has more entries, however many steps there were.
+#[doc(hidden)]
 pub const MOST_ENTRIES: usize = 4096;
 
 /// The steps of one stage in the order of time: those of training, or those of the validation inside it,
@@ -17,7 +19,7 @@ pub const MOST_ENTRIES: usize = 4096;
 ///
 /// Past [`MOST_ENTRIES`] steps neighbours share an entry, two and two, then four and four. What the
 /// longest of them was is kept, so that one slow step among a million is still seen, and single
-/// steps are counted in [histograms](StepDurations).
+/// steps are counted in histograms.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StepSeries {
@@ -60,8 +62,7 @@ pub struct StepEntry {
     /// From the gradients to new parameters.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub optimizer_seconds: f64,
-    /// In collectives, as `all_reduce_gradients`, in which processes wait for each other
-    /// ([`waits_for_other_ranks`](mlprof_events::names::waits_for_other_ranks)).
+    /// In collectives, as `all_reduce_gradients`, in which processes wait for each other.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub collective_seconds: f64,
     /// All the rest: moving batches, callbacks, logging, what happens between epochs.
@@ -76,6 +77,7 @@ pub struct StepEntry {
 }
 
 /// The longest of the steps of one [`StepEntry`].
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct LongestStep {
@@ -86,6 +88,7 @@ pub struct LongestStep {
 }
 
 /// What took the most time in a step, without what ran inside of it.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SlowestAction {
@@ -110,11 +113,13 @@ pub(crate) const PARTS: [(&str, PartSeconds); 6] = [
 
 impl StepEntry {
     /// The longest of its steps, which is the only one where there is one.
+    #[doc(hidden)]
     pub fn longest(&self) -> LongestStep {
         self.longest.unwrap_or(LongestStep { number: self.number, seconds: self.seconds })
     }
 
     /// What one of its steps took, in the mean.
+    #[doc(hidden)]
     pub fn mean_seconds(&self) -> f64 {
         self.seconds / self.count.max(1) as f64
     }

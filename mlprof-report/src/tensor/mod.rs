@@ -4,6 +4,7 @@ pub(crate) mod device_counters;
 pub(crate) mod device_idle;
 mod device_time;
 pub(crate) mod finest;
+#[doc(hidden)]
 pub mod memory_over_time;
 #[doc(hidden)]
 pub mod modules;
@@ -15,18 +16,23 @@ mod thread;
 use serde::Serialize;
 
 pub(crate) use self::device_time::device_seconds;
+#[doc(hidden)]
 pub use self::finest::{FinestRow, finest_rows};
+#[doc(hidden)]
 pub use self::memory_over_time::MemoryOverTime;
 pub use self::table::{SortKey, TableOptions, TimeUnit};
+#[doc(hidden)]
 pub use self::thread::RecordedThread;
 use super::ReportHeader;
 use super::advanced::is_zero;
 use super::finding::Finding;
 use super::regions::DeviceRegion;
 use super::steps::StepSeries;
+#[doc(hidden)]
 pub use crate::tensor::device_counters::{
     ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics,
 };
+#[doc(hidden)]
 pub use crate::tensor::device_idle::{DeviceIdle, IdleGaps};
 use mlprof_events::{ActionKind, GroupBy, MemoryDevice, Phase, Schedule, TensorShape};
 
@@ -96,6 +102,7 @@ pub struct TensorReport {
 }
 
 /// One cycle of the schedule.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct CycleSummary {
@@ -116,6 +123,7 @@ pub struct CycleSummary {
 }
 
 /// Events for which there was no room, or that came too late.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DroppedEvents {
@@ -128,6 +136,7 @@ pub struct DroppedEvents {
 }
 
 /// Compiling a kernel, or trying several to find the fastest.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct TuningSummary {
@@ -233,11 +242,13 @@ pub struct KeyAverage {
 impl KeyAverage {
     /// Floating-point operations per second: of device time where there is any, else of host time.
     /// `None` without operations.
+    #[doc(hidden)]
     pub fn flops_per_second(&self) -> Option<f64> {
         per_second(self.flops, self.device_seconds, self.cpu_seconds)
     }
 
     /// The mean host time of a call, in seconds.
+    #[doc(hidden)]
     pub fn mean_cpu_seconds(&self) -> f64 {
         if self.calls == 0 { 0.0 } else { self.cpu_seconds / self.calls as f64 }
     }
@@ -245,6 +256,7 @@ impl KeyAverage {
     /// The mean of all calls except the first, in seconds: host time, or a kernel's device time.
     /// `None` where there was one call only. It lies between `min_seconds` and `max_seconds` of
     /// [`rest`](Self::rest).
+    #[doc(hidden)]
     pub fn rest_mean_seconds(&self) -> Option<f64> {
         let rest = self.rest?;
         let total = if self.is_on_device { self.device_seconds } else { self.cpu_seconds };
@@ -255,6 +267,7 @@ impl KeyAverage {
     }
 
     /// The mean device time of a call, in seconds.
+    #[doc(hidden)]
     pub fn mean_device_seconds(&self) -> f64 {
         if self.calls == 0 { 0.0 } else { self.device_seconds / self.calls as f64 }
     }
@@ -266,6 +279,7 @@ fn per_second(flops: u64, device_seconds: f64, cpu_seconds: f64) -> Option<f64> 
 }
 
 /// How long calls took but for the first.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct RestDurations {
@@ -280,6 +294,7 @@ pub struct RestDurations {
 }
 
 /// Memory of one device. In bytes.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MemoryUse {
@@ -299,6 +314,7 @@ impl KeyAverages {
     /// All rows together, called `Total`. Self times, self memory, calls and FLOPs add up; the
     /// device time of a kernel counts once, not again for the op that launched it. Totals are the
     /// sums of rows that contain each other, as in torch.
+    #[doc(hidden)]
     pub fn total_average(&self) -> KeyAverage {
         let mut total = KeyAverage {
             name: "Total".to_owned(),
@@ -347,6 +363,7 @@ impl KeyAverages {
     }
 
     /// Whether anything was timed on a device.
+    #[doc(hidden)]
     pub fn has_device_time(&self) -> bool {
         self.rows.iter().any(|row| row.self_device_seconds > 0.0)
     }
@@ -360,6 +377,7 @@ impl KeyAverages {
 /// op to its forward op by a sequence number: it then belongs to the modules that the forward op ran
 /// in. Calls inside a call of the same module count once. Host time of ops that ran on another thread
 /// for the module is in it too.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ModuleStatistics {
@@ -380,6 +398,7 @@ pub struct ModuleStatistics {
 }
 
 /// What modules cost.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ModuleCost {

@@ -136,6 +136,7 @@ impl Event {
     /// The number among the collectives of the run, if it [is
     /// one](mlprof_events::Observation::Collective).
     /// *Cost*: looks the action up.
+    #[doc(hidden)]
     pub fn collective(&self) -> Option<u32> {
         let can_be = self.action.kind().is_action() && self.action.kind() != ActionKind::Step;
         self.sequence.checked_sub(1).filter(|_| can_be)

@@ -46,6 +46,7 @@ pub struct Cycle {
     /// order of time, at most the first 4,096.
     pub pauses: Vec<(Timestamp, Timestamp)>,
     /// What the machine's clocks showed at its beginning and at its end.
+    #[doc(hidden)]
     pub clocks: [ClockReading; 2],
     /// What happened on devices, in the order in which it became known.
     pub device_events: Vec<DeviceEvent>,
@@ -108,11 +109,13 @@ impl Track {
     }
 
     /// How many events there are.
+    #[doc(hidden)]
     pub fn event_count(&self) -> usize {
         self.events.len() + self.calls.len()
     }
 
     /// What the thread allocated and freed, in that order.
+    #[doc(hidden)]
     pub fn memory_events(&self) -> impl DoubleEndedIterator<Item = MemoryEvent> + '_ {
         InTimeOrder::new(&self.memory, &self.past_memory, |words| {
             Some(MemoryEvent::from_words(words))
@@ -120,6 +123,7 @@ impl Track {
     }
 
     /// How many allocations and frees there are.
+    #[doc(hidden)]
     pub fn memory_event_count(&self) -> usize {
         self.memory.len() + self.past_memory.len()
     }
@@ -280,21 +284,25 @@ impl Cycle {
     }
 
     /// How many events there are on all threads.
+    #[doc(hidden)]
     pub fn event_count(&self) -> usize {
         self.tracks.iter().map(Track::event_count).sum()
     }
 
     /// How long it lasted, in nanoseconds.
+    #[doc(hidden)]
     pub fn wall_nanoseconds(&self) -> u64 {
         self.nanoseconds_between(self.started, self.ended)
     }
 
     /// How long it recorded, in nanoseconds: without pauses.
+    #[doc(hidden)]
     pub fn recorded_nanoseconds(&self) -> u64 {
         self.wall_nanoseconds().saturating_sub(self.rate.nanoseconds(self.paused_ticks))
     }
 
     /// From one moment to a later one, in nanoseconds; 0 if it is not later.
+    #[doc(hidden)]
     pub fn nanoseconds_between(&self, from: Timestamp, to: Timestamp) -> u64 {
         self.rate.nanoseconds(to.ticks().saturating_sub(from.ticks()))
     }
@@ -310,7 +318,7 @@ impl Cycle {
     }
 
     /// By how much the moment of a reading may be wrong, in nanoseconds.
-    pub fn error_of(&self, reading: &ClockReading) -> u64 {
+    pub(crate) fn error_of(&self, reading: &ClockReading) -> u64 {
         self.rate.nanoseconds(reading.ticks_apart).div_ceil(2)
     }
 
@@ -321,6 +329,7 @@ impl Cycle {
 
     /// What was open where an op was called, the outermost first, and on which thread in which
     /// step.
+    #[doc(hidden)]
     pub fn context(&self, context: Context) -> Option<ContextActions<'_>> {
         let entry = self.contexts.get(context.number() as usize - 1)?;
         Some(ContextActions { step: entry.step, thread: entry.thread, actions: &entry.actions })

@@ -10,9 +10,9 @@
 //! which would be counted twice.
 //!
 //! *Limits*: every frame of a stack stands in the lines of all stacks below it, so that the text grows
-//! with the square of a recursion's depth. A stack has [`MOST_FRAMES`] frames at most, and there are
-//! [`MOST_STACKS`] with [`MOST_BYTES`] of text. What is further inside is one frame, [`CUT`], with all
-//! values of what it stands for; [`FlameGraph::cut`] counts it.
+//! with the square of a recursion's depth. The number of frames of a stack, the number of
+//! stacks and the size of the text are limited. What is further inside is one frame, which has all
+//! values of what it stands for.
 
 mod stacks;
 
@@ -26,7 +26,9 @@ use crate::cycle::Cycle;
 use mlprof_events::OrderExt;
 use mlprof_events::{Action, ActionKind};
 #[cfg(feature = "flame")]
+#[doc(hidden)]
 pub use mlprof_report::folded::draw;
+#[doc(hidden)]
 pub use mlprof_report::folded::{
     CUT, Extent, MOST_BYTES, MOST_FRAMES, MOST_STACKS, Room, frame_name,
 };
@@ -52,10 +54,12 @@ pub enum FlameMetric {
 
 impl FlameMetric {
     /// All of them.
+    #[doc(hidden)]
     pub const ALL: [Self; 4] =
         [Self::SelfCpuTime, Self::SelfDeviceTime, Self::AllocatedBytes, Self::Calls];
 
     /// The name in file names and JSON: `self_cpu_time`, …
+    #[doc(hidden)]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::SelfCpuTime => "self_cpu_time",
@@ -66,6 +70,7 @@ impl FlameMetric {
     }
 
     /// What one of a value is.
+    #[doc(hidden)]
     pub const fn unit(self) -> &'static str {
         match self {
             Self::SelfCpuTime | Self::SelfDeviceTime => "us",
@@ -118,6 +123,7 @@ type NodeId = u32;
 const NOWHERE: NodeId = NodeId::MAX;
 
 /// All stacks of a cycle and what each one has.
+#[doc(hidden)]
 #[derive(Debug, Default)]
 pub struct FlameGraph {
     nodes: Vec<Node>,
@@ -130,7 +136,7 @@ pub struct FlameGraph {
 
 impl FlameGraph {
     /// The stacks of a cycle. *Cost*: some 50 ns per event; memory by the number of different stacks,
-    /// within the [limits](self).
+    /// within the limits.
     pub fn of(cycle: &Cycle) -> Self {
         let mut graph = Self {
             #[cfg(feature = "flame")]

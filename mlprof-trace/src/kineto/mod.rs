@@ -76,6 +76,7 @@ use tracks::Tracks;
 /// # Errors
 ///
 /// What `out` says.
+#[doc(hidden)]
 pub fn write(cycle: &Cycle, name: &str, mut out: impl Write) -> io::Result<()> {
     write_to(cycle, name, &mut out)
 }
@@ -194,7 +195,7 @@ impl Cycle {
     /// [`kineto`](crate::kineto). The file has its name only when it is whole.
     ///
     /// *Cost*: compressed some 0.6 µs and 25 bytes per op with shapes, else as
-    /// [`write`](crate::kineto::write).
+    /// `write`.
     ///
     /// TensorBoard's plugin wants files to be called `{worker}.{nanoseconds}.pt.trace.json[.gz]`.
     ///

@@ -20,7 +20,7 @@
 //! [total](mlprof_events::MemoryChange::total_allocated).
 //!
 //! *Memory and time*: some 150 bytes and 1 µs per allocation while the timeline is made. What comes
-//! out is small: at most [`MOST_SAMPLES`] moments per device, of which each is the highest of its
+//! out is small: at most 4,096 moments per device, of which each is the highest of its
 //! neighbourhood; the peak is exact.
 
 mod categories;
@@ -44,6 +44,7 @@ use mlprof_report::output::write_file;
 use mlprof_report::tensor::memory_over_time::PeakMemory;
 
 /// The most moments that a timeline has per device.
+#[doc(hidden)]
 pub const MOST_SAMPLES: usize = 4096;
 
 /// In the order in which they are stacked, what stays longest at the bottom.
@@ -82,6 +83,7 @@ pub struct MemoryTimeline {
 }
 
 /// A step of training.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StepSpan {
@@ -94,6 +96,7 @@ pub struct StepSpan {
 }
 
 /// The use of one memory.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[non_exhaustive]
@@ -123,6 +126,7 @@ impl DeviceTimeline {
 }
 
 /// One category's bytes, moment by moment.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Levels {
@@ -133,6 +137,7 @@ pub struct Levels {
 }
 
 /// The moment at which most was allocated; the first one if there are several.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Peak {
@@ -146,6 +151,7 @@ pub struct Peak {
 
 impl MemoryTimeline {
     /// The timeline of a cycle. It has no devices if memory was not recorded.
+    #[doc(hidden)]
     pub fn of(cycle: &Cycle) -> Self {
         let recorded = changes::Recorded::of(cycle);
         let end = cycle.nanoseconds_since_start(cycle.ended);
@@ -194,6 +200,7 @@ impl MemoryTimeline {
     }
 
     /// The picture of one of [`devices`](Self::devices), as SVG.
+    #[doc(hidden)]
     pub fn svg(&self, device: &DeviceTimeline) -> String {
         picture::svg(self, device)
     }

@@ -8,6 +8,7 @@ use super::tracker::LEAST_BYTES;
 use mlprof_events::uncounted;
 
 /// A block of the host's memory.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeptBlock {
     /// Where it begins.

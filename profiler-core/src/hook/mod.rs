@@ -1,62 +1,56 @@
-//! For those who write hooks: tensor ops, their shapes, memory and device work on their way into a
-//! [`Profiler`].
+//! Hooks of frameworks: tensor ops, device work and memory on their way into a [`Profiler`].
 //!
-//! A hook of a framework is called by the framework, on whatever thread, and tells the active
-//! profiler what happens:
+//! A program that runs its own ops, or that runs work on a device on its own, reports it here:
 //!
-//! | what happens | what the hook does |
+//! | event | call |
 //! |---|---|
 //! | an op begins and ends | [`OpScope::open`], [`OpScope::close`] |
-//! | an op hands work to a device | the same with an [`OpStart::launch`] |
-//! | that work is known to have run | [`device_event`] |
-//! | a device says how busy it is, or how warm | [`counter()`] |
-//! | a call that is known afterwards | [`driver_call`] |
-//! | memory is allocated or freed | [`memory`], or [`past_memory`] if it is known afterwards |
-//! | a device can time what is handed to it | [`register_device_clock`] |
-//! | it becomes known what a device is made of | [`describe_device`], [`declare_device_memory`] |
-//! | a framework can say what it is, and what it trains on | [`declare_framework`], [`declare_device`] |
-//! | a tensor is at hand whose numbers can be looked at | [`tensor`] |
-//! | it becomes known what memory is for | [`label_memory`] |
-//! | the ranks of a run meet | [`collective`] |
-//! | a reader of the report must know something | [`note`] |
+//! | a kernel or a copy ran on a device | [`device_event`] |
+//! | memory is allocated or freed | [`memory`] |
+//! | the use of memory becomes known | [`label_memory`] |
+//! | the reader of the report needs a remark | [`note`] |
 //!
-//! None of them allocates or does anything when no profiler is active that wants it. Since most
-//! frameworks can turn their hooks on and off, a hook should do so: an [`Instrumentation`] is told
-//! whenever the wishes of the active profiler change.
+//! A call allocates nothing and does nothing while no active profiler wants the event.
+//!
+//! The items without documentation serve mlprof's own plugins: they observe the ops of a framework
+//! and may change in any release.
 
 mod op;
 mod parameters;
 mod reductions;
 mod without_ops;
 
+#[doc(hidden)]
 pub use crate::device_time::{DeviceClock, DeviceWindow, register_device_clock};
 #[doc(hidden)]
-pub use crate::instrumentation::add_region_delivery;
-pub use crate::instrumentation::{
-    Instrumentation, InstrumentationHandle, max_pending_regions, set_max_pending_regions,
+pub use crate::instrumentation::{Instrumentation, InstrumentationHandle, add_region_delivery};
+pub use crate::instrumentation::{max_pending_regions, set_max_pending_regions};
+#[doc(hidden)]
+pub use mlprof_events::{
+    AllNumbers, DeviceDescription, EvaluatedOutputs, Framework, HostTensor, InputDetail,
+    InputDetails, KernelLaunch, LEAST_NORMAL_F16, Number, NumberReader, Reduced, ReducedNumbers,
+    Reduction, RegionSink, RegionSinks, TensorNumbers, declare_device, declare_device_memory,
+    declare_evaluated_outputs, declare_framework, declare_module_place, describe_device,
+    evaluation::EvaluatedOutputsCounter, strided_offsets,
 };
 #[doc(hidden)]
-pub use mlprof_events::declare_evaluated_outputs;
-#[doc(hidden)]
-pub use mlprof_events::evaluation::EvaluatedOutputsCounter;
 pub use mlprof_events::{
-    AllNumbers, Context, CounterSample, DType, DeviceActivity, DeviceCounter, DeviceDescription,
-    DeviceEvent, Direction, DriverCall, EvaluatedOutputs, Framework, HostTensor, InputDetail,
-    InputDetails, InputsBuilder, KernelConfiguration, KernelLaunch, LEAST_NORMAL_F16,
-    MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel, Number, NumberReader, Observation,
-    ObservedTensor, OpStart, PastMemoryChange, Reduced, ReducedNumbers, Reduction, RegionSink,
-    RegionSinks, ShapeList, TensorNumbers, TensorRole, TensorShape, Timestamp, TimingMethod,
-    declare_device, declare_device_memory, declare_framework, declare_module_place,
-    describe_device, strided_offsets,
+    Context, CounterSample, DType, DeviceActivity, DeviceCounter, DeviceEvent, Direction,
+    DriverCall, InputsBuilder, KernelConfiguration, MemoryCategory, MemoryChange, MemoryDevice,
+    MemoryLabel, Observation, ObservedTensor, OpStart, PastMemoryChange, ShapeList, TensorRole,
+    TensorShape, Timestamp, TimingMethod,
 };
 pub use op::OpScope;
+#[doc(hidden)]
 pub use parameters::{Change, ParametersTold, TellTensor};
-pub use reductions::{DeviceReduction, DeviceReductions};
 #[doc(hidden)]
-pub use reductions::{assert_reduces_as_read, numbers_to_reduce};
+pub use reductions::{
+    DeviceReduction, DeviceReductions, assert_reduces_as_read, numbers_to_reduce,
+};
 #[doc(hidden)]
-pub use without_ops::{WITHOUT_OPS_OF, reason_without_ops};
-pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
+pub use without_ops::{
+    WITHOUT_OPS_OF, announce_without_ops, declare_ops_of, has_ops_of, reason_without_ops,
+};
 
 pub(crate) use crate::instrumentation::{STILL_AT_WORK, deliver_regions};
 #[cfg(feature = "tensor")]
@@ -64,12 +58,14 @@ pub(crate) use without_ops::frameworks_without_ops;
 
 use std::sync::Arc;
 
+#[doc(hidden)]
 pub use crate::active::with_active;
 use crate::active::{self, with_active_or_all, with_all};
 use crate::{Profiler, instrumentation};
 use mlprof_events::{Interest, note_interest_change};
 
 /// From here on `source` is told what the active profiler wants, beginning with what it wants now.
+#[doc(hidden)]
 pub fn register(source: Arc<dyn Instrumentation>) -> InstrumentationHandle {
     let handle = instrumentation::add(source.clone());
     with_all(Interest::OPS, |_, profiler| {
@@ -101,6 +97,7 @@ pub fn label_memory(label: &MemoryLabel) {
 
 /// Tells the active profiler of a tensor whose numbers it may look at, if it wants to know. The tensor is read, or reduced by the
 /// device that it is on, only if the profiler does so, before this returns. What an op has returned is told while the op is open.
+#[doc(hidden)]
 #[inline]
 pub fn tensor(told: &ObservedTensor<'_>) {
     with_active(told.role.interest(), |profiler| profiler.observe(&Observation::Tensor(told)));
@@ -137,11 +134,13 @@ fn say_shared(is_first: bool, profiler: &dyn Profiler) {
 
 /// Tells the active profiler what a device's counter showed, if it wants to know of devices. May be
 /// called at any time, by any thread.
+#[doc(hidden)]
 pub fn counter(sample: &CounterSample) {
     with_all(Interest::DEVICE, |_, profiler| profiler.observe(&Observation::DeviceCounter(sample)));
 }
 
 /// Tells the active profiler of a call to a driver that was made before, if it records ops.
+#[doc(hidden)]
 pub fn driver_call(call: &DriverCall) {
     with_all(Interest::OPS, |is_first, profiler| {
         say_shared(is_first, profiler);
@@ -151,12 +150,14 @@ pub fn driver_call(call: &DriverCall) {
 
 /// Tells the active profiler of memory of a device that was allocated or freed before, if it wants to
 /// know.
+#[doc(hidden)]
 pub fn past_memory(change: &PastMemoryChange) {
     with_all(Interest::MEMORY, |_, profiler| profiler.observe(&Observation::PastMemory(change)));
 }
 
 /// Tells the active profiler that the innermost scope of the calling thread is an operation that all ranks take
 /// part in, the so-many-th of the run: see [`profile_collective!`](crate::profile_collective).
+#[doc(hidden)]
 #[inline]
 pub fn collective(sequence: u64) {
     with_active(Interest::OPS, |profiler| profiler.observe(&Observation::Collective(sequence)));
@@ -191,11 +192,13 @@ pub fn note(text: &str) {
 }
 
 /// Tells the active profiler why it hears of no tensor where its user may expect one, if it looks at numbers.
+#[doc(hidden)]
 pub fn note_of_numbers(text: &str) {
     with_active(Interest::NUMERICS, |profiler| profiler.observe(&Observation::Note(text)));
 }
 
 /// What the active profiler wants now. *Cost*: one relaxed load.
+#[doc(hidden)]
 #[inline]
 pub fn interest() -> Interest {
     active::interest()

@@ -27,11 +27,13 @@ impl OpScope {
     }
 
     /// The scope as two numbers that a foreign language can keep.
+    #[doc(hidden)]
     pub fn into_raw(self) -> (u64, u32) {
         (self.generation, self.action.number())
     }
 
     /// The scope of [`into_raw`](Self::into_raw); `None` for the number 0.
+    #[doc(hidden)]
     pub fn from_raw(generation: u64, action: u32) -> Option<Self> {
         Some(Self { generation, action: Action::from_number(action)? })
     }

@@ -40,7 +40,7 @@ use mlprof_events::{Observation, OpStart, interest_changes};
 ///
 /// *Cost*: what the parts cost, and for each start and stop a look at the action's kind (a few ns). Parts are
 /// asked for their [`interest`](Profiler::interest) only when some profiler said that its own
-/// [changed](mlprof_events::note_interest_change), and at steps and stages.
+/// changed, and at steps and stages.
 pub struct MultiProfiler {
     parts: Vec<Arc<dyn Profiler>>,
     /// The parts if there are two, as nearly everybody has.

@@ -1,4 +1,4 @@
-use mlprof_core::advanced::LineCountRestriction;
+use mlprof_core::report::LineCountRestriction;
 use mlprof_core::report::simple::detailed::{paint, paint_rows};
 use mlprof_core::report::simple::rows::{RowKey, Rows};
 use mlprof_core::report::simple::{CpuStatistics, DataWaiting, IoStatistics, ThreadStatistics};

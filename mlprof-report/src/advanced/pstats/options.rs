@@ -11,7 +11,7 @@ use crate::advanced::FunctionStatistics;
 /// How the tables are printed: what Python's `sort_stats` and `print_stats` take.
 ///
 /// ```
-/// use mlprof_core::advanced::LineCountRestriction;
+/// use mlprof_core::report::LineCountRestriction;
 /// use mlprof_core::report::advanced::pstats::{self, PstatsOptions, Restriction, SortKey};
 /// use mlprof_core::{AdvancedProfiler, ProfilerExt};
 ///

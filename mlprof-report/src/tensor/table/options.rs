@@ -62,6 +62,7 @@ impl TimeUnit {
     }
 
     /// As it stands behind a number.
+    #[doc(hidden)]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Nanoseconds => "ns",
@@ -123,6 +124,7 @@ pub enum SortKey {
 
 impl SortKey {
     /// All keys.
+    #[doc(hidden)]
     pub const ALL: [Self; 13] = [
         Self::CpuTime,
         Self::DeviceTime,
@@ -140,6 +142,7 @@ impl SortKey {
     ];
 
     /// The key as torch writes it.
+    #[doc(hidden)]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::CpuTime => "cpu_time",

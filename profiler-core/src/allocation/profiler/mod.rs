@@ -25,9 +25,9 @@ use mlprof_events::{Stages, uncounted};
 /// allocate for it is theirs. What profilers allocate is not counted.
 ///
 /// *How exact*: the tallies of actions are exact. The process's live bytes and peak may be off by
-/// [`FLUSH_BYTES`](super::FLUSH_BYTES) for every other running thread. What was alive at the peak was
+/// 32 KiB for every other running thread. What was alive at the peak was
 /// copied when the process had at least 99 % of its peak (or 4 KiB less than it), and holds blocks of
-/// [`LEAST_BYTES`](super::LEAST_BYTES) and more, unless [told otherwise](Self::blocks_from): the
+/// 1 KiB and more, unless [told otherwise](Self::blocks_from): the
 /// report says how much that is of all.
 ///
 /// *Cost*: some 5 ns for each allocation and each free, some 20 ns more for a block whose origin is
