@@ -29,6 +29,7 @@ pub const SCHEMA_VERSION: u32 = 2;
 
 /// What `mlprof analyze` says of a trace. Times are whole nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Analysis {
     /// The version of its layout.
     pub schema_version: u32,

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 /// assert_ne!(by_name, fine);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct GroupBy {
     /// The shapes of the inputs.
     pub input_shapes: bool,
@@ -26,7 +27,6 @@ pub struct GroupBy {
 
 impl GroupBy {
     /// By name alone.
-    #[doc(hidden)]
     pub const fn name() -> Self {
         Self { input_shapes: false, stack: 0, module: false, phase: false }
     }

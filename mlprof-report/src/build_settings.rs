@@ -1,12 +1,14 @@
 //! How a program was built.
 
+use crate::value::report_value;
 use serde::Serialize;
 
+report_value! {
 /// With which settings of the compiler a program was built, as the profiler in it knows them: those
 /// that Cargo's profile gives to dependencies.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct BuildSettings {
+pub struct BuildSettings from BuildSettingsParts {
     /// Whether assertions for debugging are checked (`debug-assertions`).
     pub debug_assertions: bool,
     /// The level of optimisation: `0` to `3`, `s` or `z`.
@@ -18,6 +20,7 @@ pub struct BuildSettings {
     /// [what it does in halves](Self::AVX2_IN_HALVES); empty where that is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processor_features: Vec<String>,
+}
 }
 
 impl BuildSettings {

@@ -2,13 +2,15 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use crate::value::report_value;
 use serde::Serialize;
 
+report_value! {
 /// Something that costs time, with its evidence, its place, the most that mending it can save, and
 /// what to do. Made by [`Rules`](crate::findings::Rules).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct Finding {
+pub struct Finding from FindingParts {
     /// The name of the rule that found it, such as `data-waiting`.
     pub rule: String,
     /// What it is, in one sentence.
@@ -24,6 +26,7 @@ pub struct Finding {
     /// What to do, in the words of the program's framework.
     pub remedy: String,
 }
+}
 
 impl Finding {
     /// Whether it is more than a hint.
@@ -36,6 +39,7 @@ impl Finding {
 /// A number that a rule looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
+#[non_exhaustive]
 pub struct Evidence {
     /// What it is of.
     pub what: String,
@@ -54,6 +58,7 @@ impl Evidence {
 /// Where a finding is: what is known of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
+#[non_exhaustive]
 pub struct Place {
     /// The action, by the name that its row has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,11 +114,12 @@ impl Place {
     }
 }
 
+report_value! {
 /// The most that mending something can save, of what the report covers: the whole stage, or the
 /// recorded steps of the Tensor profiler. Where that is not bounded by what was measured, about so much.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct Cost {
+pub struct Cost from CostParts {
     /// Of each training step, in seconds; `None` where the report knows of no steps.
     pub seconds_per_step: Option<f64>,
     /// Of all that the report covers, in seconds.
@@ -130,6 +136,7 @@ pub struct Cost {
     /// Whether it costs no time, but what the training learns: what is wrong with its numbers.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_of_learning: bool,
+}
 }
 
 fn is_false(value: &bool) -> bool {

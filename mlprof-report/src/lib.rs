@@ -140,9 +140,11 @@ pub mod steps;
 pub mod table;
 pub mod tensor;
 mod training_steps;
+mod value;
 
 use std::borrow::Cow;
 
+use crate::value::report_value;
 use serde::Serialize;
 
 /// What [`to_record_batch`](tensor::KeyAverages::to_record_batch) makes a table of.
@@ -160,6 +162,18 @@ pub use setting::Setting;
 pub use self::{
     advanced::AdvancedReport, lines::LinesReport, memory::MemoryReport, numerics::NumericsReport,
     output::Output, samples::SamplesReport, simple::SimpleReport, tensor::TensorReport,
+};
+#[doc(hidden)]
+pub use self::{
+    advanced::AdvancedReportParts,
+    build_settings::BuildSettingsParts,
+    lines::LinesReportParts,
+    machine::{MachineDeviceParts, MachineParts},
+    memory::MemoryReportParts,
+    numerics::NumericsReportParts,
+    samples::SamplesReportParts,
+    simple::SimpleReportParts,
+    tensor::TensorReportParts,
 };
 
 /// The version of the JSON layout of every [`Report`]. Raised when a field changes its meaning or
@@ -317,10 +331,11 @@ impl Default for Units {
     }
 }
 
+report_value! {
 /// What every report says about the run it belongs to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct ReportHeader {
+pub struct ReportHeader from ReportHeaderParts {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
     /// What times are counted in.
@@ -360,6 +375,7 @@ pub struct ReportHeader {
     /// Empty when nothing was lost.
     pub notes: Vec<String>,
 }
+}
 
 impl ReportHeader {
     /// The number of this process, where there are several.
@@ -368,14 +384,16 @@ impl ReportHeader {
     }
 }
 
+report_value! {
 /// From the start of the process to its first action.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct StartupDurations {
+pub struct StartupDurations from StartupDurationsParts {
     /// All of it, in seconds; from `main` where `before_main_seconds` is `None`.
     pub total_seconds: f64,
     /// The part before `main`, in seconds; `None` where it is not known.
     pub before_main_seconds: Option<f64>,
+}
 }
 
 impl StartupDurations {
@@ -386,14 +404,16 @@ impl StartupDurations {
     }
 }
 
+report_value! {
 /// What the profiler itself cost: estimated from a calibration on this machine at report time.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct Overhead {
+pub struct Overhead from OverheadParts {
     /// How many scopes were recorded.
     pub scopes: u64,
     /// What one scope (start and stop) costs, in seconds.
     pub seconds_per_scope: f64,
+}
 }
 
 impl Overhead {
@@ -404,14 +424,16 @@ impl Overhead {
     }
 }
 
+report_value! {
 /// An action that was still running when the report was made.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct OpenAction {
+pub struct OpenAction from OpenActionParts {
     /// Its name.
     pub action: String,
     /// The thread that started it.
     pub thread: String,
     /// Since its start, in seconds.
     pub elapsed_seconds: f64,
+}
 }

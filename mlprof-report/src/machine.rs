@@ -1,11 +1,13 @@
 //! What a program ran on.
 
+use crate::value::report_value;
 use serde::Serialize;
 
+report_value! {
 /// The machine that a program ran on, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct Machine {
+pub struct Machine from MachineParts {
     /// The operating system and the kind of processor: `linux x86_64`.
     pub system: String,
     /// The processor, as the operating system names it.
@@ -18,15 +20,18 @@ pub struct Machine {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<MachineDevice>,
 }
+}
 
+report_value! {
 /// An accelerator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct MachineDevice {
+pub struct MachineDevice from MachineDeviceParts {
     /// Its number, counted from 0.
     pub number: u32,
     /// As `NVIDIA H100 80GB HBM3`.
     pub name: String,
     /// All of its memory, in bytes.
     pub memory_bytes: u64,
+}
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 /// One setting of a profiler, in words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
+#[non_exhaustive]
 pub struct Setting {
     /// What it is about: `shapes`.
     pub name: String,

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::report::BuildSettings;
+use crate::report::{BuildSettings, BuildSettingsParts};
 
 /// Whether this copy of the crate was built apart from the program.
 static IS_APART: AtomicBool = AtomicBool::new(false);
@@ -21,11 +21,14 @@ pub fn is_apart() -> bool {
 /// Those of this crate, which the program's other dependencies have, too, unless it says otherwise for
 /// one of them.
 pub(crate) fn of_program() -> Option<BuildSettings> {
-    (!is_apart()).then(|| BuildSettings {
-        debug_assertions: cfg!(debug_assertions),
-        opt_level: env!("MLPROF_OPT_LEVEL").to_owned(),
-        target_features: target_features(),
-        processor_features: processor_features(),
+    (!is_apart()).then(|| {
+        BuildSettingsParts {
+            debug_assertions: cfg!(debug_assertions),
+            opt_level: env!("MLPROF_OPT_LEVEL").to_owned(),
+            target_features: target_features(),
+            processor_features: processor_features(),
+        }
+        .build()
     })
 }
 

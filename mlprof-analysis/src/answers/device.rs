@@ -134,6 +134,7 @@ pub struct CategoryTimes {
 
 /// One device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct DeviceAnswers {
     /// Its number.
     pub device: i64,

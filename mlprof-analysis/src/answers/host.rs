@@ -51,6 +51,7 @@ impl Activity {
 
 /// A part of a step's time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct StepPart {
     /// The innermost action around it; `None` outside of all.
     pub action: Option<String>,
@@ -62,6 +63,7 @@ pub struct StepPart {
 
 /// What the time of a step went into, by the thread that ran it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct StepBreakdown {
     /// The step's number; `None` if the trace has no steps, and this is all of it.
     pub number: Option<u64>,
@@ -79,6 +81,7 @@ pub struct StepBreakdown {
 
 /// How much of a window a thread worked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ThreadTimes {
     /// The thread.
     pub thread: String,
@@ -97,6 +100,7 @@ pub struct ThreadTimes {
 
 /// Everything of one name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct NameTimes {
     /// The category.
     pub category: Category,
@@ -126,6 +130,7 @@ impl NameTimes {
 
 /// A module of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ModuleTimes {
     /// The module.
     pub module: String,
@@ -143,6 +148,7 @@ pub struct ModuleTimes {
 
 /// A step that took much longer than the others.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct OutlierStep {
     /// The step's number.
     pub number: u64,
@@ -231,6 +237,7 @@ pub struct PathSegment {
 
 /// What a step's end waited for, and what that waited for, back to its beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct CriticalPath {
     /// The step's number; `None` if the trace has no steps.
     pub step: Option<u64>,

@@ -48,6 +48,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// Everything that has a duration in a trace, what leads from one to another, and counters.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Trace {
     /// What the trace says of itself.
     pub info: Info,

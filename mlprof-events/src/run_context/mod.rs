@@ -10,6 +10,7 @@ use crate::forking::apart_from_forks;
 
 /// What a run tells its profiler at `Profiler::setup`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RunContext {
     /// The number of this process among all of the run, from 0, over all nodes.
     pub rank: u32,

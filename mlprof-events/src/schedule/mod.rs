@@ -21,6 +21,7 @@ pub use error::ScheduleError;
 /// assert_eq!(phases, [Skip, Warmup, Record, RecordAndSave, Skip, Skip]);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Schedule {
     /// Steps at the very beginning that are not recorded.
     pub skip_first: u64,

@@ -142,10 +142,10 @@ pub(super) fn record(
 /// Which of the processes that train together this one is.
 fn run_of(watcher: &Watcher) -> RunContext {
     let training = watcher.states().0.into_iter().next();
-    let run = |it: TrainingState| RunContext {
-        rank: it.rank,
-        world_size: it.world_size,
-        ..RunContext::default()
+    let run = |it: TrainingState| {
+        let mut run = RunContext::default();
+        (run.rank, run.world_size) = (it.rank, it.world_size);
+        run
     };
     training.map(run).unwrap_or_default()
 }

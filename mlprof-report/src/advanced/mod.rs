@@ -15,15 +15,17 @@ use super::regions::{DeviceRegion, DeviceTime};
 use super::samples::Samples;
 use super::steps::StepSeries;
 use super::{OpenAction, ReportHeader};
+use crate::value::report_value;
 use mlprof_events::ActionKind;
 
 /// Stands for the top of a thread where something ran outside of any action.
 pub const OUTSIDE: &str = "(outside of any action)";
 
+report_value! {
 /// The numbers of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct AdvancedReport {
+pub struct AdvancedReport from AdvancedReportParts {
     /// Which run and stage; wall time; what measuring cost.
     pub header: ReportHeader,
     /// One profile per action, all threads together, the longest total first. In the first report
@@ -47,11 +49,13 @@ pub struct AdvancedReport {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
+}
 
+report_value! {
 /// Everything that ran below one action, the action itself included.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct ActionProfile {
+pub struct ActionProfile from ActionProfileParts {
     /// The action's name.
     pub action: String,
     /// The stage inside the reported one that it belongs to, if any (see
@@ -69,6 +73,7 @@ pub struct ActionProfile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceTime>,
 }
+}
 
 impl ActionProfile {
     /// The name as reports and file names show it: profiles of a stage inside the reported one
@@ -79,11 +84,12 @@ impl ActionProfile {
     }
 }
 
+report_value! {
 /// A function as Python's `pstats` identifies one. Actions and spans without a place in the
 /// source have file `~` and line 0.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct FunctionKey {
+pub struct FunctionKey from FunctionKeyParts {
     /// The source file.
     pub file: String,
     /// The line, from 1; 0 when unknown.
@@ -91,11 +97,13 @@ pub struct FunctionKey {
     /// The name of the function, span or action.
     pub name: String,
 }
+}
 
+report_value! {
 /// Calls and time of one function below one action. Times in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct FunctionStatistics {
+pub struct FunctionStatistics from FunctionStatisticsParts {
     /// Which function.
     pub function: FunctionKey,
     /// How often it ran and how long (`ncalls`, `tottime`, `cumtime`).
@@ -103,21 +111,25 @@ pub struct FunctionStatistics {
     /// The same, split by who called it. Nothing for the action itself unless it recursed.
     pub callers: Vec<CallerStatistics>,
 }
+}
 
+report_value! {
 /// Calls that came from one caller.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct CallerStatistics {
+pub struct CallerStatistics from CallerStatisticsParts {
     /// Who called.
     pub caller: FunctionKey,
     /// How often, and how long that took.
     pub calls: CallStatistics,
 }
+}
 
+report_value! {
 /// Counts and times as Python's `cProfile` defines them.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct CallStatistics {
+pub struct CallStatistics from CallStatisticsParts {
     /// All calls (`nc`).
     pub total_calls: u64,
     /// Calls that were not made from inside a call of the same function (`cc`).
@@ -130,6 +142,7 @@ pub struct CallStatistics {
     pub self_seconds: f64,
     /// Time from entry to exit of the primitive calls (`ct`, `cumtime`), in seconds.
     pub cumulative_seconds: f64,
+}
 }
 
 pub(super) fn is_zero(count: &u64) -> bool {
@@ -144,6 +157,7 @@ pub(super) fn is_zero(count: &u64) -> bool {
 /// where nodes are counted from 0 in the order in which they stand in the file, and its children,
 /// again down to 50 levels.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ThreadCallTree {
     /// The thread's name, or `thread-N` for one that has none.
     pub thread: String,
@@ -153,6 +167,14 @@ pub struct ThreadCallTree {
     pub roots: Vec<CallTreeNode>,
 }
 
+impl ThreadCallTree {
+    #[doc(hidden)]
+    pub fn new(thread: String, threads: u64, roots: Vec<CallTreeNode>) -> Self {
+        Self { thread, threads, roots }
+    }
+}
+
+report_value! {
 /// A function at one place of a call tree. Times in seconds.
 ///
 /// A call of a function that is already on the way down is counted at the node where it first
@@ -160,7 +182,7 @@ pub struct ThreadCallTree {
 /// tree deeper.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct CallTreeNode {
+pub struct CallTreeNode from CallTreeNodeParts {
     /// Which function.
     pub function: FunctionKey,
     /// What it stands for.
@@ -169,4 +191,5 @@ pub struct CallTreeNode {
     pub calls: CallStatistics,
     /// What it called.
     pub children: Vec<CallTreeNode>,
+}
 }

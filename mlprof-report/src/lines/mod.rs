@@ -9,15 +9,18 @@ pub mod text;
 use serde::Serialize;
 
 use super::ReportHeader;
+use crate::value::report_value;
 
+report_value! {
 /// The numbers of one process, all threads together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct LinesReport {
+pub struct LinesReport from LinesReportParts {
     /// Which run; wall time; what measuring cost (a scope is a hit of a line).
     pub header: ReportHeader,
     /// In the order of files and lines.
     pub functions: Vec<FunctionLines>,
+}
 }
 
 /// The lines of one function. Times in seconds.

@@ -11,13 +11,15 @@ pub(crate) use self::paint::{actions_table, tree_table};
 pub use self::paint::{paint, paint_on_console};
 use super::finding::Finding;
 use super::{OpenAction, ReportHeader, label};
+use crate::value::report_value;
 use mlprof_events::ActionKind;
 use mlprof_events::Tallies;
 
+report_value! {
 /// The numbers of one stage. Memory in bytes, as the program asked for them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct MemoryReport {
+pub struct MemoryReport from MemoryReportParts {
     /// Which run and stage; wall time; what measuring cost.
     pub header: ReportHeader,
     /// The process.
@@ -39,6 +41,7 @@ pub struct MemoryReport {
     /// What costs time that could be saved; filled in when the report is delivered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
+}
 }
 
 /// What all threads together allocated, inside of actions and outside.

@@ -19,11 +19,15 @@ pub use self::paint::paint;
 pub(crate) use self::paint::{run_again, tensors_table, whereabouts};
 pub use self::record::RecordedTensor;
 #[doc(hidden)]
+pub use self::record::RecordedTensorParts;
+#[doc(hidden)]
 pub use self::record::{RECORD_VERSION, RecordHeader, op_in_module};
 pub(crate) use self::shown_number::{shown_norm, shown_number};
 #[doc(hidden)]
 pub use self::sketch::{SKETCH, Sketcher};
 pub use self::statistics::TensorStatistics;
+#[doc(hidden)]
+pub use self::statistics::TensorStatisticsParts;
 #[doc(hidden)]
 pub use self::statistics::{SAMPLE, sample_every, sampled_numbers};
 #[doc(hidden)]
@@ -35,11 +39,13 @@ pub(crate) use self::trouble::{FoundTrouble, TroubleLimits, has_enough, troubles
 pub use self::trouble::{Trouble, TroubleKind};
 use super::ReportHeader;
 use crate::finding::Finding;
+use crate::value::report_value;
 
+report_value! {
 /// The numbers of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct NumericsReport {
+pub struct NumericsReport from NumericsReportParts {
     /// Which run and stage; wall time; what measuring cost.
     pub header: ReportHeader,
     /// How many steps the stage had.
@@ -70,6 +76,7 @@ pub struct NumericsReport {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
+}
 
 /// What was seen when a step's batch was run again, with all of its numbers recorded, from the parameters that it had run with before.
 #[doc(hidden)]
@@ -86,10 +93,11 @@ pub struct Rerun {
     pub failure: Option<String>,
 }
 
+report_value! {
 /// All tensors of one place, over all recorded steps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct TensorRow {
+pub struct TensorRow from TensorRowParts {
     /// What they are for.
     pub role: TensorRole,
     /// The module that returned them, the op in its module, or the parameter.
@@ -106,6 +114,7 @@ pub struct TensorRow {
     pub last: TensorStatistics,
     /// The numbers of all of them together.
     pub all: TensorStatistics,
+}
 }
 
 #[cfg(all(test, not(loom)))]

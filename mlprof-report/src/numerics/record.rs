@@ -9,6 +9,7 @@ use serde_json::Result;
 
 use super::{FaultInterval, TensorStatistics, shown_number};
 use crate::machine::Machine;
+use crate::value::report_value;
 use crate::{Setting, label};
 
 /// The version of the record's layout. Raised when a field changes its meaning or goes away; new
@@ -51,10 +52,11 @@ pub struct RecordHeader {
     pub settings: Vec<Setting>,
 }
 
+report_value! {
 /// A tensor in a step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct RecordedTensor {
+pub struct RecordedTensor from RecordedTensorParts {
     /// The number of the step, counted from 0 in its stage.
     pub step: u64,
     /// What it is for.
@@ -114,6 +116,7 @@ pub struct RecordedTensor {
     /// Whether it is of a second run of the step's batch, in search of what is not finite.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_rerun: bool,
+}
 }
 
 fn is_false(value: &bool) -> bool {

@@ -1,5 +1,6 @@
 //! What is said of the numbers in a tensor.
 
+use crate::value::report_value;
 use mlprof_events::Reduced;
 use serde::Serialize;
 #[cfg(feature = "read")]
@@ -13,10 +14,11 @@ pub fn sample_every(count: u64) -> u64 {
     count.div_ceil(SAMPLE as u64).max(1)
 }
 
+report_value! {
 /// What is said of the numbers in a tensor. Of those that are finite, but for counts.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct TensorStatistics {
+pub struct TensorStatistics from TensorStatisticsParts {
     /// How many there are.
     pub count: u64,
     /// How many are NaN.
@@ -45,6 +47,7 @@ pub struct TensorStatistics {
     pub l2_norm: f64,
     /// The smallest absolute value that is not 0.
     pub least_magnitude: Option<f64>,
+}
 }
 
 #[cfg(feature = "read")]

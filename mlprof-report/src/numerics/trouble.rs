@@ -32,6 +32,7 @@ pub enum TroubleKind {
 /// Something that is wrong at one place.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
+#[non_exhaustive]
 pub struct Trouble {
     /// What it is.
     pub kind: TroubleKind,

@@ -7,16 +7,19 @@ use serde::Serialize;
 
 use super::{Overhead, ReportHeader, SCHEMA_VERSION, Units};
 use crate::missing::Missing;
+use crate::value::report_value;
 use mlprof_events::{RunContext, UtcTime};
 
+report_value! {
 /// The report of a `sampler::Sampler` that runs on its own.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct SamplesReport {
+pub struct SamplesReport from SamplesReportParts {
     /// Which run; wall time.
     pub header: ReportHeader,
     /// The numbers.
     pub samples: Samples,
+}
 }
 
 impl SamplesReport {

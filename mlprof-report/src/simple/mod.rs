@@ -15,12 +15,14 @@ use super::finding::Finding;
 use super::regions::{DeviceRegion, DeviceTime};
 use super::steps::StepSeries;
 use super::{OpenAction, ReportHeader};
+use crate::value::report_value;
 use mlprof_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
+report_value! {
 /// The numbers of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct SimpleReport {
+pub struct SimpleReport from SimpleReportParts {
     /// Which run and stage; wall time; what measuring cost.
     pub header: ReportHeader,
     /// All threads together, one row per action, the longest total first. In the first report of a
@@ -45,6 +47,7 @@ pub struct SimpleReport {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
+}
 
 impl SimpleReport {
     /// Whether `row` is one of the start-up, which came before the stage
@@ -56,6 +59,7 @@ impl SimpleReport {
     }
 }
 
+report_value! {
 /// How much of training was spent waiting for the next batch: the time in actions whose names end
 /// in `train_dataloader_next`, as those that trainers record, and `profile_iterable` in
 /// loops written by hand.
@@ -66,7 +70,7 @@ impl SimpleReport {
 /// part of the epoch's time; waiting for its data is not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct DataWaiting {
+pub struct DataWaiting from DataWaitingParts {
     /// Time spent waiting, in seconds.
     pub waiting_seconds: f64,
     /// Time in `run_training_epoch`, in seconds; `None` where there is no such action.
@@ -74,11 +78,13 @@ pub struct DataWaiting {
     /// The part that waiting is of `epoch_seconds`, or else of the wall time: 0 to 1.
     pub share: f64,
 }
+}
 
+report_value! {
 /// One thread's rows, or those of all threads of one name.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct ThreadStatistics {
+pub struct ThreadStatistics from ThreadStatisticsParts {
     /// The thread's name, or `thread-N` for one that has none.
     pub thread: String,
     /// How many threads of this name there were.
@@ -86,11 +92,13 @@ pub struct ThreadStatistics {
     /// One row per action, the longest total first.
     pub actions: Vec<ActionStatistics>,
 }
+}
 
+report_value! {
 /// One row: all calls of one action that have ended. Times in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct ActionStatistics {
+pub struct ActionStatistics from ActionStatisticsParts {
     /// Its name.
     pub action: String,
     /// The stage inside the reported one that the row belongs to, if any: sanity-check rows are
@@ -122,13 +130,15 @@ pub struct ActionStatistics {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceTime>,
 }
+}
 
+report_value! {
 /// Bytes that one action's calls read and wrote, as the operating system counts them for the thread
 /// that runs them. Like `total_seconds` with all that ran inside, and calls inside a call of the
 /// same action once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct IoStatistics {
+pub struct IoStatistics from IoStatisticsParts {
     /// What `read` and its like returned: from files, pipes, sockets, terminals. Much of it may
     /// have come from the page cache. What a program reads through a memory map is not in here.
     pub read_bytes: u64,
@@ -139,6 +149,7 @@ pub struct IoStatistics {
     pub storage_read_bytes: u64,
     /// What will have to go to storage: counted when a page of the cache is first written to.
     pub storage_written_bytes: u64,
+}
 }
 
 impl IoStatistics {
@@ -170,12 +181,13 @@ impl IoStatistics {
     }
 }
 
+report_value! {
 /// CPU time of one action's calls and how often their thread lost its core, as the operating system
 /// counts them. Like `total_seconds` with all that ran inside, and calls inside a call of the same
 /// action once. Times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct CpuStatistics {
+pub struct CpuStatistics from CpuStatisticsParts {
     /// Of the thread that ran the action: it was working, in the program or in the system. The rest
     /// of the action's time it [waited](ActionStatistics::waiting_seconds).
     pub thread_seconds: f64,
@@ -189,6 +201,7 @@ pub struct CpuStatistics {
     pub voluntary_switches: u64,
     /// How often its core was taken from it: others wanted it, too.
     pub involuntary_switches: u64,
+}
 }
 
 impl ActionStatistics {
@@ -222,6 +235,7 @@ impl ActionStatistics {
     }
 }
 
+report_value! {
 /// How the durations of several calls are distributed. Times in seconds.
 ///
 /// Percentiles come from a histogram with eight buckets per power of two: they are within 7 % of
@@ -230,7 +244,7 @@ impl ActionStatistics {
 /// histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct DurationStatistics {
+pub struct DurationStatistics from DurationStatisticsParts {
     /// The shortest.
     pub min_seconds: f64,
     /// The mean.
@@ -245,6 +259,7 @@ pub struct DurationStatistics {
     pub p95_seconds: f64,
     /// The longest.
     pub max_seconds: f64,
+}
 }
 
 /// Between which durations the median lies, were there any number of such calls: so it is with a

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 #[doc(hidden)]
 pub use self::durations::{DurationBucket, StepDurations};
+use crate::value::report_value;
 use mlprof_events::OrderExt;
 use mlprof_events::Stage;
 
@@ -14,6 +15,7 @@ use mlprof_events::Stage;
 #[doc(hidden)]
 pub const MOST_ENTRIES: usize = 4096;
 
+report_value! {
 /// The steps of one stage in the order of time: those of training, or those of the validation inside it,
 /// which has one entry for each time that it ran.
 ///
@@ -22,7 +24,7 @@ pub const MOST_ENTRIES: usize = 4096;
 /// steps are counted in histograms.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct StepSeries {
+pub struct StepSeries from StepSeriesParts {
     /// The stage that the steps are of; `None` outside of any.
     pub stage: Option<Stage>,
     /// How many steps are in the entries.
@@ -34,13 +36,15 @@ pub struct StepSeries {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durations: Option<StepDurations>,
 }
+}
 
+report_value! {
 /// One step, or a few that followed each other. Times in seconds; those that are left out in JSON are 0.
 ///
 /// The parts are of the thread that runs the loop, and add up to `seconds`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct StepEntry {
+pub struct StepEntry from StepEntryParts {
     /// The number of the first one, counted from 0 in its stage.
     pub number: u64,
     /// How many steps these are.
@@ -74,6 +78,7 @@ pub struct StepEntry {
     /// What took the most time itself in the longest of them, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowest: Option<SlowestAction>,
+}
 }
 
 /// The longest of the steps of one [`StepEntry`].

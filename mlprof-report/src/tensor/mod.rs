@@ -34,12 +34,14 @@ pub use crate::tensor::device_counters::{
 };
 #[doc(hidden)]
 pub use crate::tensor::device_idle::{DeviceIdle, IdleGaps};
+use crate::value::report_value;
 use mlprof_events::{ActionKind, GroupBy, MemoryDevice, Phase, Schedule, TensorShape};
 
+report_value! {
 /// The numbers of one stage: of all its cycles, not of the last one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct TensorReport {
+pub struct TensorReport from TensorReportParts {
     /// Which run and stage; wall time; what measuring cost; notes.
     pub header: ReportHeader,
     /// Which steps were recorded; `None` without a schedule.
@@ -100,6 +102,7 @@ pub struct TensorReport {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
+}
 
 /// One cycle of the schedule.
 #[doc(hidden)]
@@ -148,11 +151,12 @@ pub struct TuningSummary {
     pub device_seconds: f64,
 }
 
+report_value! {
 /// A table of ops, actions, modules, functions and kernels, one row per name or as
 /// [`GroupBy`] says, in the order in which they first ran.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct KeyAverages {
+pub struct KeyAverages from KeyAveragesParts {
     /// What the rows are told apart by.
     pub group_by: GroupBy,
     /// What tables call the device: `Device`, `CUDA`, …
@@ -162,7 +166,9 @@ pub struct KeyAverages {
     /// The rows.
     pub rows: Vec<KeyAverage>,
 }
+}
 
+report_value! {
 /// One row. Times in seconds; memory in bytes.
 ///
 /// Totals contain what ran inside; calls inside a call of the same row are counted in `calls` and
@@ -171,7 +177,7 @@ pub struct KeyAverages {
 /// on another thread for an op has host time of its own, which is not part of the op's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct KeyAverage {
+pub struct KeyAverage from KeyAverageParts {
     /// The name; `ProfilerStep*` for all steps.
     pub name: String,
     /// What it is, in its first call.
@@ -237,6 +243,7 @@ pub struct KeyAverage {
     /// `tensor::flops`.
     #[serde(default)]
     pub flops: u64,
+}
 }
 
 impl KeyAverage {

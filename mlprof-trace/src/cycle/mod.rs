@@ -27,6 +27,7 @@ use mlprof_events::{
 /// One cycle of a [`Schedule`](mlprof_events::Schedule), recorded and over: what
 /// `TensorProfiler::on_trace_ready` is given.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Cycle {
     /// Which cycle of its stage, counted from 0.
     pub number: u64,
@@ -74,6 +75,7 @@ pub struct Cycle {
 
 /// What one thread recorded.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Track {
     /// The thread's name.
     pub thread_name: String,

@@ -111,8 +111,8 @@ impl Settings {
     /// All that rows can be told apart by, where the report's table does not do so itself.
     pub(super) fn finest(&self) -> Option<GroupBy> {
         let own = self.report.group_by;
-        let input_shapes = own.input_shapes || self.record_shapes;
-        let finest = GroupBy { input_shapes, module: true, phase: true, ..own };
+        let mut finest = own.module().phase();
+        finest.input_shapes |= self.record_shapes;
         (finest != own).then_some(finest)
     }
 

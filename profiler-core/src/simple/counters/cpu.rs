@@ -1,6 +1,6 @@
 //! The operating system's counters of CPU time and of switches, for the calling thread and process.
 
-use crate::report::simple::CpuStatistics;
+use crate::report::simple::{CpuStatistics, CpuStatisticsParts};
 
 /// CPU time in nanoseconds, and how often the thread lost its core.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,12 +37,13 @@ impl CpuCounters {
     /// The same for a report.
     pub(super) fn statistics(&self) -> CpuStatistics {
         let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
-        CpuStatistics {
+        CpuStatisticsParts {
             thread_seconds: seconds(self.thread),
             process_seconds: seconds(self.process),
             voluntary_switches: self.voluntary_switches,
             involuntary_switches: self.involuntary_switches,
         }
+        .build()
     }
 }
 
