@@ -28,6 +28,7 @@ pub const SCHEMA_VERSION: u32 = 2;
 
 /// Results of `mlprof analyze` for one trace. Times are whole nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Analysis {
     /// Version of the JSON layout.
     pub schema_version: u32,
@@ -76,6 +77,7 @@ impl Analysis {
 
     /// Analyses a trace and keeps the path segments of the step with this number. Without a number,
     /// the segments are those of the step with the median duration.
+    #[doc(hidden)]
     pub fn with_path_of(trace: &Trace, number: Option<u64>) -> Self {
         let meanings = Meanings::of(trace);
         let correlations = trace.correlations();
@@ -134,6 +136,7 @@ impl Analysis {
     }
 
     /// Returns the outcome and the thresholds of every finding rule for this trace.
+    #[doc(hidden)]
     pub fn explain(&self) -> Vec<Explanation> {
         findings::explain(&self.facts())
     }

@@ -24,17 +24,20 @@ mod classify;
 #[doc(hidden)]
 pub mod columns;
 mod device;
+#[doc(hidden)]
 pub mod diff;
 mod error;
 mod findings;
 mod host;
 mod kernel_category;
 pub mod kineto;
+#[doc(hidden)]
 pub mod numerics;
 #[doc(hidden)]
 pub mod page;
 #[doc(hidden)]
 pub mod perfetto;
+#[doc(hidden)]
 pub mod ranks;
 mod recomputed;
 #[doc(hidden)]
@@ -44,9 +47,16 @@ mod sweep;
 mod text;
 pub mod trace;
 mod vendor;
+#[doc(hidden)]
 pub mod xplane;
 
 pub use analysis::{Analysis, SCHEMA_VERSION};
+#[doc(hidden)]
 pub use answers::*;
+pub use answers::{
+    CriticalPath, DeviceAnswers, ModuleTimes, NameTimes, OutlierStep, StepBreakdown, StepPart,
+    ThreadTimes,
+};
 pub use error::Error;
+#[doc(hidden)]
 pub use trace::Trace;

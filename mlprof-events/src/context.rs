@@ -15,11 +15,13 @@ pub struct Context(NonZeroU32);
 
 impl Context {
     /// Returns the handle as a number above 0.
+    #[doc(hidden)]
     pub const fn number(self) -> u32 {
         self.0.get()
     }
 
     /// Returns the handle with this [`number`](Self::number), or `None` for 0.
+    #[doc(hidden)]
     pub const fn from_number(number: u32) -> Option<Self> {
         match NonZeroU32::new(number) {
             Some(number) => Some(Self(number)),

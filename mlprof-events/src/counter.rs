@@ -27,6 +27,7 @@ pub enum DeviceCounter {
 
 impl DeviceCounter {
     /// All counters, in the order in which reports show them.
+    #[doc(hidden)]
     pub const ALL: [Self; 7] = [
         Self::GpuUtilization,
         Self::MemoryUtilization,
@@ -38,6 +39,7 @@ impl DeviceCounter {
     ];
 
     /// Returns the counter's name in traces: `utilization`, `memory used`, …
+    #[doc(hidden)]
     pub const fn name(self) -> &'static str {
         match self {
             Self::GpuUtilization => "utilization",
@@ -51,6 +53,7 @@ impl DeviceCounter {
     }
 
     /// Returns the unit of the counter's values: `%`, `bytes`, `W`, `°C` or `MHz`.
+    #[doc(hidden)]
     pub const fn unit(self) -> &'static str {
         match self {
             Self::GpuUtilization | Self::MemoryUtilization => "%",

@@ -31,11 +31,13 @@ pub enum DeviceActivity {
 impl DeviceActivity {
     /// Returns `true` if the device was busy. Tuning and overhead are work of the host, waiting is
     /// not work, and the work inside a region has events of its own.
+    #[doc(hidden)]
     pub const fn is_device_work(self) -> bool {
         matches!(self, Self::Kernel | Self::Copy | Self::Fill)
     }
 
     /// Returns `true` for work that the host does for a device.
+    #[doc(hidden)]
     pub const fn is_host_work(self) -> bool {
         matches!(self, Self::Tuning | Self::Overhead)
     }
@@ -88,6 +90,7 @@ pub struct DeviceEvent {
 impl DeviceEvent {
     /// Creates a kernel event on stream 0 of device 0, timed by the device, with all other details
     /// unknown.
+    #[doc(hidden)]
     pub const fn new(action: Action, start: Timestamp, end: Timestamp) -> Self {
         Self {
             action,

@@ -34,11 +34,13 @@ pub struct Framework {
     /// with a graph for a backward pass. `None` if hooks cannot know this, or if no module was
     /// evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[doc(hidden)]
     pub evaluated: Option<EvaluatedOutputs>,
 }
 
 impl Framework {
     /// Returns `true` if the framework was built with this feature or found it on the machine.
+    #[doc(hidden)]
     pub fn has(&self, feature: &str) -> bool {
         self.features.iter().any(|known| known == feature)
     }

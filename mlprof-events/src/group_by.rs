@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 /// assert_ne!(by_name, fine);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct GroupBy {
     /// Enables grouping by the shapes of the inputs.
     pub input_shapes: bool,

@@ -49,11 +49,13 @@ impl Interest {
     }
 
     /// Returns the set as a number, which [`from_bits`](Self::from_bits) converts back.
+    #[doc(hidden)]
     pub const fn bits(self) -> u16 {
         self.0
     }
 
     /// Converts the result of [`bits`](Self::bits) back to a set.
+    #[doc(hidden)]
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }

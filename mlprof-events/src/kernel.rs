@@ -48,10 +48,12 @@ static KNOWN: LazyLock<RwLock<NumberedLaunches>> = LazyLock::new(RwLock::default
 
 impl KernelConfiguration {
     /// Handle for an unknown configuration.
+    #[doc(hidden)]
     pub const NONE: Self = Self(0);
 
     /// Returns the handle of a launch, or [`NONE`](Self::NONE) if 262,144 others are stored.
     /// *Cost*: a look-up under a lock.
+    #[doc(hidden)]
     pub fn new(launch: &KernelLaunch) -> Self {
         apart_from_forks(|| {
             let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
@@ -74,6 +76,7 @@ impl KernelConfiguration {
     }
 
     /// Returns the launch configuration, if it is known.
+    #[doc(hidden)]
     pub fn launch(self) -> Option<KernelLaunch> {
         let index = (self.0 as usize).checked_sub(1)?;
         apart_from_forks(|| {

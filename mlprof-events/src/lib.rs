@@ -3,7 +3,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-pub mod action;
+mod action;
 mod before_main;
 #[doc(hidden)]
 pub mod clock;
@@ -75,63 +75,71 @@ mod unattributed;
 mod uncounted;
 mod utc_time;
 
-pub use action::{Action, ActionKind, Callsite, SourceLocation};
-pub use clock_reading::ClockReading;
+pub use action::{Action, ActionKind, SourceLocation};
 pub use context::Context;
 pub use counter::{CounterSample, DeviceCounter};
-pub use description::{DeviceDescription, declare_device_memory, describe_device};
 pub use device::{DeviceActivity, DeviceEvent, DriverCall, PastMemoryChange, TimingMethod};
-pub use evaluation::EvaluatedOutputs;
-pub use framework::{Framework, declare_device, declare_framework};
+pub use framework::Framework;
 pub use group_by::GroupBy;
-pub use host_tensor::HostTensor;
 pub use interest::Interest;
-pub use kernel::{KernelConfiguration, KernelLaunch};
+pub use kernel::KernelConfiguration;
 pub use memory::{MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};
-pub use module_place::declare_module_place;
-pub use numerics::{
-    NumberReader, ObservedTensor, Reduced, ReducedNumbers, Reduction, TensorNumbers, TensorRole,
-};
+pub use numerics::{ObservedTensor, TensorRole};
 pub use observation::Observation;
 pub use op::{Direction, OpStart};
 pub use phase::Phase;
-pub use region::RegionSink;
 pub use run_context::RunContext;
-pub use schedule::{Schedule, ScheduleError, StepPhase};
-pub use shapes::{DType, InputDetail, InputDetails, InputsBuilder, Number, ShapeList, TensorShape};
+pub use schedule::{Schedule, ScheduleError};
+pub use shapes::{DType, InputsBuilder, ShapeList, TensorShape};
 pub use stage::Stage;
+pub use tallies::Tallies;
 pub use timestamp::Timestamp;
 pub use training_control::TrainingControl;
 pub use utc_time::{ParseTimeError, UtcTime};
 
 #[doc(hidden)]
+pub use action::Callsite;
+#[doc(hidden)]
+pub use clock_reading::ClockReading;
+#[doc(hidden)]
 pub use context::{ContextTable, OpenActions};
 #[doc(hidden)]
-pub use description::{descriptions, device_memory, platform};
+pub use description::{
+    DeviceDescription, declare_device_memory, describe_device, descriptions, device_memory,
+    platform,
+};
 #[doc(hidden)]
-pub use framework::{ask_frameworks, declare_evaluated_outputs, frameworks};
+pub use evaluation::EvaluatedOutputs;
 #[doc(hidden)]
-pub use host_tensor::{AllNumbers, LEAST_NORMAL_F16};
+pub use framework::{
+    ask_frameworks, declare_device, declare_evaluated_outputs, declare_framework, frameworks,
+};
+#[doc(hidden)]
+pub use host_tensor::{AllNumbers, HostTensor, LEAST_NORMAL_F16};
 #[doc(hidden)]
 pub use interest::{interest_changes, note_interest_change};
 #[doc(hidden)]
-pub use module_place::module_place;
+pub use kernel::KernelLaunch;
 #[doc(hidden)]
-pub use numerics::strided_offsets;
+pub use module_place::{declare_module_place, module_place};
+#[doc(hidden)]
+pub use numerics::{
+    NumberReader, Reduced, ReducedNumbers, Reduction, TensorNumbers, strided_offsets,
+};
 #[doc(hidden)]
 pub use order::OrderExt;
 #[doc(hidden)]
 pub use process_id::{process_id, program_name};
 #[doc(hidden)]
-pub use region::RegionSinks;
+pub use region::{RegionSink, RegionSinks};
 #[doc(hidden)]
-pub use shapes::ShapeCache;
+pub use schedule::StepPhase;
+#[doc(hidden)]
+pub use shapes::{InputDetail, InputDetails, Number, ShapeCache};
 #[doc(hidden)]
 pub use source_hash::source_hash;
 #[doc(hidden)]
 pub use stages::{Ended, OfStage, Stages};
-#[doc(hidden)]
-pub use tallies::Tallies;
 #[doc(hidden)]
 pub use text::Text;
 #[doc(hidden)]

@@ -50,6 +50,7 @@ pub enum MemoryCategory {
 
 impl MemoryCategory {
     /// Returns the category in words, for use in a sentence: `optimizer state`.
+    #[doc(hidden)]
     pub const fn in_words(self) -> &'static str {
         match self {
             Self::Parameter => "parameters",

@@ -33,6 +33,7 @@ pub enum TensorRole {
 impl TensorRole {
     /// Returns the name of the role: `batch`, `output`, `op_output`, `backward_op_output`, `loss`,
     /// `gradient`, `parameter`, `update`.
+    #[doc(hidden)]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Batch => "batch",
@@ -47,11 +48,13 @@ impl TensorRole {
     }
 
     /// Returns `true` if the tensor is the output of an op.
+    #[doc(hidden)]
     pub const fn is_of_op(self) -> bool {
         matches!(self, Self::OpOutput | Self::BackwardOpOutput)
     }
 
     /// Returns the interest that a profiler needs in order to receive tensors of this role.
+    #[doc(hidden)]
     pub const fn interest(self) -> Interest {
         if self.is_of_op() { Interest::OP_OUTPUTS } else { Interest::NUMERICS }
     }
@@ -163,8 +166,7 @@ pub struct ObservedTensor<'told> {
     pub name: &'told str,
     /// The tensor.
     pub tensor: &'told dyn TensorNumbers,
-    /// Input from which the tensor was computed, if the hook knows it. It is a module's input, or
-    /// all inputs of an op ([`AllNumbers`](crate::AllNumbers)).
+    /// What it was computed from, where the hook knows: a module's input, all inputs of an op.
     pub input: Option<&'told dyn TensorNumbers>,
 }
 

@@ -54,12 +54,12 @@ pub enum Observation<'told> {
     /// The repetition of a batch that a profiler [requested](TrainingControl::rerun_batch) has
     /// ended, with this error if it failed. All profilers receive it.
     RerunEnd(Option<&'told str>),
-    /// The profiler is being activated. The counters count work that it will not receive, because
-    /// the threads that do the work serve several training runs. Its report should
-    /// [mention](UnattributedWork::note) that work.
+    /// The profiler is being activated. The counters are those of work that it will not receive,
+    /// because the threads that do it belong to no one training: its report should
+    /// mention them.
     Unattributed(&'told Arc<UnattributedWork>),
-    /// A hook opens a region on a device. A profiler that needs the device time of the region
-    /// [adds](RegionSinks::add) a sink.
+    /// A hook opens a region of a device. A profiler that wants the region's device time
+    /// adds a sink.
     RegionOpened(&'told RegionSinks),
 }
 

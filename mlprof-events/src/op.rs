@@ -36,9 +36,11 @@ pub struct OpStart<'op> {
 impl OpStart<'_> {
     /// The `sequence` for an op to which its framework gives the number 0, because 0 stands for
     /// "none" here. Traces show it as 0.
+    #[doc(hidden)]
     pub const FIRST_SEQUENCE: u32 = u32::MAX;
 
     /// Creates a forward op of which only the name is known.
+    #[doc(hidden)]
     #[inline]
     pub const fn new(action: Action) -> Self {
         Self {
@@ -54,6 +56,7 @@ impl OpStart<'_> {
     /// Creates a call that submits work to a device, an action of kind
     /// [`Launch`](crate::ActionKind::Launch). The resulting device event has the same
     /// `correlation`, a number above 0 that is used once.
+    #[doc(hidden)]
     #[inline]
     pub const fn launch(action: Action, correlation: u32) -> Self {
         Self { sequence: correlation, ..Self::new(action) }

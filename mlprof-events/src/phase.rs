@@ -39,6 +39,7 @@ const OPTIMIZER: [&str; 2] = ["optimizer_step", "optimizer step"];
 
 impl Phase {
     /// Returns the name of the phase in tables and JSON.
+    #[doc(hidden)]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -49,6 +50,7 @@ impl Phase {
     }
 
     /// Returns the phase that this action determines, regardless of the actions around it.
+    #[doc(hidden)]
     pub fn told_by(action: Action, direction: Direction) -> Option<Self> {
         if direction == Direction::Backward {
             return Some(Self::Backward);

@@ -8,22 +8,26 @@ pub struct Timestamp(u64);
 
 impl Timestamp {
     /// Returns the current time. *Cost*: about 10 ns.
+    #[doc(hidden)]
     pub fn now() -> Self {
         Self(clock::ticks())
     }
 
     /// Converts a reading of the monotonic clock. The error is about 100 ns plus a millionth of the
     /// time between `instant` and now.
+    #[doc(hidden)]
     pub fn at(instant: Instant) -> Self {
         Self(clock::ticks_at(instant))
     }
 
     /// Returns the moment at which the counter of the [clock](crate::clock) had this value.
+    #[doc(hidden)]
     pub const fn from_ticks(ticks: u64) -> Self {
         Self(ticks)
     }
 
     /// Returns the value of the [clock](crate::clock)'s counter at this moment.
+    #[doc(hidden)]
     pub const fn ticks(self) -> u64 {
         self.0
     }

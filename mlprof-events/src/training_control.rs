@@ -26,12 +26,14 @@ pub struct TrainingControl {
 
 impl TrainingControl {
     /// Creates a value for a point at which the loop can end the training run.
+    #[doc(hidden)]
     pub const fn new() -> Self {
         Self::at_point(false)
     }
 
     /// Creates a value for a point at which the loop can also repeat the batch with the same
     /// parameters. That is after the backward pass and before the optimizer's step.
+    #[doc(hidden)]
     pub const fn with_rerun() -> Self {
         Self::at_point(true)
     }
@@ -47,11 +49,13 @@ impl TrainingControl {
     }
 
     /// Returns the first profiler's reason to end the training run.
+    #[doc(hidden)]
     pub fn stop_reason(&self) -> Option<&str> {
         self.stop_reason.get().map(String::as_str)
     }
 
     /// Consumes the value and returns the first profiler's reason to end the training run.
+    #[doc(hidden)]
     pub fn into_stop_reason(self) -> Option<String> {
         self.stop_reason.into_inner()
     }
@@ -69,6 +73,7 @@ impl TrainingControl {
     }
 
     /// Returns `true` if a profiler has requested a repetition of the batch.
+    #[doc(hidden)]
     pub const fn wants_rerun(&self) -> bool {
         self.wants_rerun.get()
     }

@@ -31,36 +31,43 @@ pub struct UtcTime {
 
 impl UtcTime {
     /// The beginning of Unix time: 1970-01-01T00:00:00Z.
+    #[doc(hidden)]
     pub const UNIX_EPOCH: Self = Self { nanoseconds: 0 };
 
     /// Returns the point in time at `nanoseconds` of Unix time.
+    #[doc(hidden)]
     pub fn from_unix_nanoseconds(nanoseconds: i64) -> Self {
         Self { nanoseconds }
     }
 
     /// Returns Unix time in nanoseconds.
+    #[doc(hidden)]
     pub fn unix_nanoseconds(self) -> i64 {
         self.nanoseconds
     }
 
     /// Returns the time from `other` to this one in seconds, negative if `other` is later.
+    #[doc(hidden)]
     pub fn seconds_since(self, other: Self) -> f64 {
         (i128::from(self.nanoseconds) - i128::from(other.nanoseconds)) as f64 * 1e-9
     }
 
     /// Returns the point in time that is later by `span`, or `None` if it is out of range.
+    #[doc(hidden)]
     pub fn checked_add(self, span: Duration) -> Option<Self> {
         let span = i64::try_from(span.as_nanos()).ok()?;
         self.nanoseconds.checked_add(span).map(Self::from_unix_nanoseconds)
     }
 
     /// Returns the date and the time to the second, as in `2026-01-02 03:04:05`.
+    #[doc(hidden)]
     pub fn date_and_time(self) -> String {
         let (year, month, day) = self.date();
         format!("{year:04}-{month:02}-{day:02} {}", self.time_of_day())
     }
 
     /// Returns the time of the day to the second, as in `03:04:05`.
+    #[doc(hidden)]
     pub fn time_of_day(self) -> String {
         let second = self.nanoseconds.div_euclid(NANOSECONDS).rem_euclid(SECONDS_PER_DAY);
         format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)

@@ -1,12 +1,14 @@
 //! Compiler settings of the profiled program.
 
+use crate::value::report_value;
 use serde::Serialize;
 
+report_value! {
 /// Compiler settings of the profiled program. The profiler crate records its own settings, which
 /// are the ones that the Cargo profile applies to dependencies.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct BuildSettings {
+pub struct BuildSettings from BuildSettingsParts {
     /// `true` if debug assertions are enabled (`debug-assertions`).
     pub debug_assertions: bool,
     /// Optimization level: `0` to `3`, `s` or `z`.
@@ -19,14 +21,11 @@ pub struct BuildSettings {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processor_features: Vec<String>,
 }
+}
 
 impl BuildSettings {
     /// Entry of `processor_features` for a processor that executes each AVX2 instruction as two
     /// half-width operations.
+    #[doc(hidden)]
     pub const AVX2_IN_HALVES: &'static str = "avx2-in-halves";
-
-    /// Returns `true` if the program was built with optimization level 0 or 1.
-    pub fn is_unoptimized(&self) -> bool {
-        matches!(self.opt_level.as_str(), "0" | "1")
-    }
 }

@@ -2,13 +2,15 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use crate::value::report_value;
 use serde::Serialize;
 
+report_value! {
 /// An avoidable cost with its evidence, location, maximum saving and remedy.
 /// [`Rules`](crate::findings::Rules) creates it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct Finding {
+pub struct Finding from FindingParts {
     /// Name of the rule that produced the finding, such as `data-waiting`.
     pub rule: String,
     /// Description in one sentence.
@@ -24,9 +26,11 @@ pub struct Finding {
     /// Recommended action, in the terms of the program's framework.
     pub remedy: String,
 }
+}
 
 impl Finding {
     /// Returns `true` if the finding is more than a hint.
+    #[doc(hidden)]
     pub fn is_advice(&self) -> bool {
         self.confidence > Confidence::Hint
     }
@@ -35,6 +39,7 @@ impl Finding {
 /// A number that supports a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
+#[non_exhaustive]
 pub struct Evidence {
     /// Name of the quantity.
     pub what: String,
@@ -44,6 +49,7 @@ pub struct Evidence {
 
 impl Evidence {
     /// Creates the evidence `what` with its `value`.
+    #[doc(hidden)]
     pub fn new(what: impl Into<String>, value: impl Into<String>) -> Self {
         Self { what: what.into(), value: value.into() }
     }
@@ -52,6 +58,7 @@ impl Evidence {
 /// Location of a finding. Fields that are unknown are `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
+#[non_exhaustive]
 pub struct Place {
     /// Action, named as in its row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,21 +82,25 @@ pub struct Place {
 
 impl Place {
     /// Creates a location in an action.
+    #[doc(hidden)]
     pub fn action(name: impl Into<String>) -> Self {
         Self { action: Some(name.into()), ..Self::default() }
     }
 
     /// Creates a location in an op.
+    #[doc(hidden)]
     pub fn op(name: impl Into<String>) -> Self {
         Self { op: Some(name.into()), ..Self::default() }
     }
 
     /// Creates a location in a kernel or a copy on a device.
+    #[doc(hidden)]
     pub fn kernel(name: impl Into<String>) -> Self {
         Self { kernel: Some(name.into()), ..Self::default() }
     }
 
     /// Returns the known parts of the location as pairs of a kind and a name.
+    #[doc(hidden)]
     pub fn parts(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let parts = [
             ("action", &self.action),
@@ -103,11 +114,12 @@ impl Place {
     }
 }
 
+report_value! {
 /// Largest possible saving over the range that the report covers. This is the whole stage, or the
 /// recorded steps of the Tensor profiler. If the measurement gives no bound, it is an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct Cost {
+pub struct Cost from CostParts {
     /// Cost per training step, in seconds. `None` if the report contains no steps.
     pub seconds_per_step: Option<f64>,
     /// Cost over the whole range of the report, in seconds.
@@ -125,6 +137,7 @@ pub struct Cost {
     /// costs no time.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_of_learning: bool,
+}
 }
 
 fn is_false(value: &bool) -> bool {
@@ -146,6 +159,7 @@ pub enum Confidence {
 
 impl Confidence {
     /// Returns the name used in JSON.
+    #[doc(hidden)]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Hint => "hint",

@@ -1,15 +1,11 @@
-//! Report values, their presentation as text, HTML and JSON, and their output to consoles and
-//! files.
+//! Reports: finished numbers, how they are shown, and where they go.
 //!
-//! The values in [`simple`], [`advanced`] and [`tensor`] are plain data in seconds that any program
-//! can read as JSON. The other modules convert them into text or into the formats of other tools:
+//! A [`Report`] is plain data in seconds that any program can read as JSON. Its kinds are
+//! [`SimpleReport`], [`AdvancedReport`], [`TensorReport`], [`MemoryReport`], [`LinesReport`],
+//! [`SamplesReport`] and [`NumericsReport`]. [`Output`] is the destination of reports.
 //!
-//! - [`simple::lightning`] and [`simple::detailed`] format a [`SimpleReport`].
-//! - [`advanced::pstats`] and [`advanced::prof`] format an [`AdvancedReport`].
-//! - [`tensor::page`] and [`tensor::modules`] format a [`TensorReport`].
-//! - [`page`] creates one HTML file with all reports.
-//!
-//! These modules read no clock and write no file. The module [`output`] writes the files.
+//! The JSON layout is the stable interface. Items without documentation turn reports into text,
+//! pages and other tools' formats. They serve mlprof's own crates and may change in any release.
 //!
 //! # The JSON layout
 //!
@@ -48,36 +44,37 @@
 //! }
 //! ```
 //!
-//! * Simple: each element of `actions` and of `threads[i].actions` has the fields of
-//!   [`ActionStatistics`](simple::ActionStatistics). `data_waiting` has the fields of
-//!   [`DataWaiting`](simple::DataWaiting), or is `null`. If device time was measured
-//!   (`measure_devices`), each element of `actions` also has a field `device` with the fields of
-//!   [`DeviceTime`](regions::DeviceTime). The same applies to `actions` of Advanced.
+//! * Simple: each of `actions`, and of `threads[i].actions`, has the fields of
+//!   [`ActionStatistics`](simple::ActionStatistics); `data_waiting` those of
+//!   [`DataWaiting`](simple::DataWaiting), or is `null`. Each of `actions` has a field `device`
+//!   with `calls`, `total_seconds`, `min_seconds` and `max_seconds` where device time was measured
+//!   (`measure_devices`), and no such field elsewhere; `actions` of Advanced have the same.
 //! * Advanced: each element of `actions` has the fields of
 //!   [`ActionProfile`](advanced::ActionProfile), a table of functions with their callers. Each
 //!   element of `threads` has the fields of [`ThreadCallTree`](advanced::ThreadCallTree), a call
 //!   tree. `roots` holds its first 50 levels and `deeper` the levels below.
-//! * Tensor: the fields of [`TensorReport`] replace `actions`, `threads` and `open`. They are
-//!   `schedule`, `steps`, `recorded_steps`, `cycle_count`, `cycles`, `key_averages`, `modules`,
-//!   `tuning`, `device_counters`, `dropped` and `files`. Each of `cycles` has the fields of
-//!   [`CycleSummary`](tensor::CycleSummary). `key_averages` contains `group_by`, `device_name`,
-//!   `has_memory` and `rows`, each row with the fields of [`KeyAverage`](tensor::KeyAverage).
-//!   `modules` is a tree of [`ModuleStatistics`](tensor::ModuleStatistics). `device_counters` has
-//!   one [`DeviceCounterStatistics`](tensor::DeviceCounterStatistics) per device. Memory is in
-//!   **bytes** (fields that end in `_bytes`), and operations are counted (`flops`).
-//! * Memory: each element of `actions` and of `threads[i].actions` has the fields of
-//!   [`ActionMemory`](memory::ActionMemory). `process` has the fields of
-//!   [`ProcessMemory`](memory::ProcessMemory). `peak`, `alive` and `copies` are trees, each a
-//!   [`MemoryTree`](memory::MemoryTree). All sizes are in **bytes**.
-//! * Samples: the field `samples`, with the fields of [`Samples`](samples::Samples), replaces
-//!   `actions`, `threads` and `open`. The Advanced report has the same field, which is `null`
-//!   without sampling. Ticks are counts, and `seconds_per_tick` converts them to seconds.
-//! * Lines: one array `functions` replaces `actions`, `threads` and `open`. Each element has the
-//!   fields of [`FunctionLines`](lines::FunctionLines). They are `name`, `file`, `first_line`,
-//!   `last_line`, `calls`, `total_seconds`, `entry_memory`, `source` and `lines`. `source` is an
-//!   array of lines, or `null`. Each element of `lines` has `line`, `hits`, `seconds` and `memory`.
-//!   `memory` is `null`, or has `max_bytes`, `increment_bytes` and `occurrences`. Each hit counts
-//!   as a scope of `overhead`.
+//! * Tensor: instead of `actions`, `threads` and `open` the fields of [`TensorReport`]: `schedule`,
+//!   `steps`, `recorded_steps`, `cycle_count`; `cycles`, each with `number`, `first_step`, `steps`,
+//!   `is_complete`, `started_at`, `wall_seconds` and `events`; `key_averages` with `group_by`,
+//!   `device_name`, `has_memory` and `rows`, each with the fields of
+//!   [`KeyAverage`](tensor::KeyAverage); `modules`, a tree whose nodes have `name`, `path`,
+//!   `type_name`, `calls`, `total` and `own` costs, and `children`; `tuning`; `device_counters`,
+//!   one object per device; `dropped`; `files`. Memory is in **bytes** (fields that end in
+//!   `_bytes`), operations are counted (`flops`).
+//! * Memory: each of `actions`, and of `threads[i].actions`, has `action`, `kind`, `sub_stage`,
+//!   `calls`, `total`, `own` and `peak_bytes`; `process` has `total`, `live_bytes`,
+//!   `live_at_start_bytes`, `peak_bytes` and `uncertainty_bytes_per_thread`; `peak`, `alive` and
+//!   `copies` are trees: `process_bytes`, `least_block_bytes` and the root `blocks`, whose nodes
+//!   have `action`, `bytes`, `blocks`, `own_bytes`, `own_blocks` and `inside`. In **bytes**.
+//! * Samples: instead of `actions`, `threads` and `open` the field `samples`: `asked_hz`,
+//!   `reached_hz`, `seconds`, `seconds_per_tick`, `samples`, `dropped_ticks`, `handler_seconds`,
+//!   `processor_seconds`, `unsampled_processor_seconds`, `actions`, `threads`, `functions`,
+//!   `stacks` and `notes`; the Advanced report has the same field, `null` where nothing was
+//!   sampled. Ticks are counted; `seconds_per_tick` says what one stands for.
+//! * Lines: instead of `actions`, `threads` and `open` one array `functions`, each with `name`,
+//!   `file`, `first_line`, `last_line`, `calls`, `total_seconds`, `entry_memory`, `source` (an
+//!   array of lines, or `null`), and `lines`, each with `line`, `hits`, `seconds` and `memory`
+//!   (`null`, or `max_bytes`, `increment_bytes` and `occurrences`). A hit is a scope of `overhead`.
 //!
 //! * Numerics: the fields of [`NumericsReport`] replace `actions`, `threads` and `open`. They
 //!   include `steps`, `recorded_steps`, `first_not_finite`, `tensors` and `troubles`. Each of
@@ -91,9 +88,9 @@
 //! steps. It has one [`StepSeries`](steps::StepSeries) per stage, with the duration of each step
 //! and its parts.
 //!
-//! Simple, Advanced and Tensor also have an array `device_regions`. It contains times by the
-//! device's clock, each with the fields of [`DeviceRegion`](regions::DeviceRegion). The other
-//! numbers do not include these times.
+//! Simple, Advanced and Tensor have an array `device_regions` besides: times by the device's clock,
+//! each with `action`, `sub_stage`, `calls`, `total_seconds`, `min_seconds` and `max_seconds`. They
+//! are in no other number.
 //!
 //! Names are complete, and only JSON's own escapes apply. Readers should ignore unknown fields,
 //! because new fields do not raise the version.
@@ -108,6 +105,7 @@ pub mod advanced;
 mod arrow;
 mod build_settings;
 #[cfg(feature = "comparison")]
+#[doc(hidden)]
 pub mod comparison;
 mod confidence;
 mod counted;
@@ -138,6 +136,8 @@ pub mod page;
 mod quantile;
 #[doc(hidden)]
 pub mod ranks;
+#[doc(hidden)]
+#[doc(hidden)]
 pub mod regions;
 pub mod samples;
 mod setting;
@@ -147,12 +147,13 @@ pub mod steps;
 pub mod table;
 pub mod tensor;
 mod training_steps;
+mod value;
 
 use std::borrow::Cow;
 
+use crate::value::report_value;
 use serde::Serialize;
 
-pub use advanced::AdvancedReport;
 /// The Arrow crate with the record batches of
 /// [`to_record_batch`](tensor::KeyAverages::to_record_batch).
 #[cfg(feature = "arrow")]
@@ -160,16 +161,28 @@ pub use arrow_array;
 pub use build_settings::BuildSettings;
 pub use error::Error;
 pub use line_count_restriction::LineCountRestriction;
-pub use lines::LinesReport;
 pub use machine::{Machine, MachineDevice};
-pub use memory::MemoryReport;
 pub use mlprof_events::{Framework, ParseTimeError, UtcTime};
-pub use numerics::NumericsReport;
-pub use output::Output;
-pub use samples::SamplesReport;
 pub use setting::Setting;
-pub use simple::SimpleReport;
-pub use tensor::TensorReport;
+
+// Short paths, for mlprof's own crates.
+#[doc(hidden)]
+pub use self::{
+    advanced::AdvancedReport, lines::LinesReport, memory::MemoryReport, numerics::NumericsReport,
+    output::Output, samples::SamplesReport, simple::SimpleReport, tensor::TensorReport,
+};
+#[doc(hidden)]
+pub use self::{
+    advanced::AdvancedReportParts,
+    build_settings::BuildSettingsParts,
+    lines::LinesReportParts,
+    machine::{MachineDeviceParts, MachineParts},
+    memory::MemoryReportParts,
+    numerics::NumericsReportParts,
+    samples::SamplesReportParts,
+    simple::SimpleReportParts,
+    tensor::TensorReportParts,
+};
 
 /// Version of the JSON layout of every [`Report`]. It is raised when a field is removed or changes
 /// its meaning. New fields do not raise it.
@@ -237,6 +250,7 @@ impl Report {
     }
 
     /// Returns the header for changes, for example to add notes.
+    #[doc(hidden)]
     pub fn header_mut(&mut self) -> &mut ReportHeader {
         match self {
             Self::Simple(report) => &mut report.header,
@@ -274,6 +288,7 @@ impl Report {
     }
 
     /// Returns the report with these findings. Kinds of reports without findings are unchanged.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_findings(mut self, findings: Vec<finding::Finding>) -> Self {
         match &mut self {
@@ -310,6 +325,7 @@ impl Report {
 
 /// Units of a report's numbers. They are constant, and the file contains them for readers without
 /// this documentation.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Units {
@@ -325,10 +341,11 @@ impl Default for Units {
     }
 }
 
+report_value! {
 /// Information about the run that every report contains.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct ReportHeader {
+pub struct ReportHeader from ReportHeaderParts {
     /// Version of the JSON layout, [`SCHEMA_VERSION`].
     pub schema_version: u32,
     /// Units of the numbers.
@@ -368,6 +385,7 @@ pub struct ReportHeader {
     /// limits that were reached. Empty if no data was lost.
     pub notes: Vec<String>,
 }
+}
 
 impl ReportHeader {
     /// Returns the rank if there are several processes.
@@ -376,49 +394,57 @@ impl ReportHeader {
     }
 }
 
-/// Time from the start of the process to its first action. See [`startup`](mlprof_events::startup).
+report_value! {
+/// From the start of the process to its first action.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct StartupDurations {
+pub struct StartupDurations from StartupDurationsParts {
     /// Total start-up time in seconds. It begins at `main` if `before_main_seconds` is `None`.
     pub total_seconds: f64,
     /// Time before `main` in seconds. `None` if it is unknown.
     pub before_main_seconds: Option<f64>,
 }
+}
 
 impl StartupDurations {
     /// Returns `total_seconds` without the part before `main`, in seconds.
+    #[doc(hidden)]
     pub fn after_main_seconds(&self) -> f64 {
         self.total_seconds - self.before_main_seconds.unwrap_or(0.0)
     }
 }
 
+report_value! {
 /// Estimated cost of the profiler itself, from a calibration on this machine when the report is
 /// made.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct Overhead {
+pub struct Overhead from OverheadParts {
     /// Number of recorded scopes.
     pub scopes: u64,
     /// Cost of one scope (start and stop) in seconds.
     pub seconds_per_scope: f64,
 }
+}
 
 impl Overhead {
     /// Returns the cost of all scopes in seconds, summed over the threads that recorded them.
+    #[doc(hidden)]
     pub fn total_seconds(&self) -> f64 {
         self.scopes as f64 * self.seconds_per_scope
     }
 }
 
+report_value! {
 /// An action that was still running when the report was made.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct OpenAction {
+pub struct OpenAction from OpenActionParts {
     /// Name of the action.
     pub action: String,
     /// Name of the thread that started the action.
     pub thread: String,
     /// Time since the start of the action, in seconds.
     pub elapsed_seconds: f64,
+}
 }

@@ -12,6 +12,7 @@ use super::table::{Table, count, digits, table, words};
 /// from when its stream reaches it until the stream has left it, including idle gaps. These times
 /// are separate from host time. Regions of several streams overlap, and they are not part of the
 /// wall time of the thread that opened them.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DeviceRegion {
@@ -46,6 +47,7 @@ impl DeviceRegion {
 /// device's clock. A call's time lasts from the first work that it submitted to the last, including
 /// gaps and nested actions. It is not part of the host time, because the device may run the work
 /// after the call has ended.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DeviceTime {

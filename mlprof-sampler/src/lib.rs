@@ -7,7 +7,7 @@
 //! let sampler = Sampler::start(1000)?;
 //! // … the work …
 //! let report = sampler.stop();
-//! print!("{}", mlprof_core::report::advanced::samples::paint(&report));
+//! print!("{report}");
 //! # Ok::<(), mlprof_core::sampler::SamplerError>(())
 //! ```
 //!
@@ -48,10 +48,9 @@
 //! * *Stack memory* is only read between the thread's stack pointer and the end of its stack. If
 //!   the thread runs on another stack (that of a coroutine, or an alternate one), only the current
 //!   function is recorded.
-//! * *A thread that waits* for more than 20 ticks in a row is not interrupted until it runs again.
-//!   Its processor time, which is checked every 10 ms, shows that it is still at the same place.
-//!   Work that is done before the next check is not sampled; its amount is
-//!   [reported](mlprof_report::samples::Samples).
+//! * *A thread that waits* for more than 20 ticks in a row is left alone until it runs again: that
+//!   it is still where it was is known from its processor time, which is looked at every 10 ms.
+//!   Work that is done until then is not sampled; the report says how much.
 //!
 //! # Effects on the program
 //!
@@ -212,6 +211,7 @@ impl Sampler {
     /// # Errors
     ///
     /// Returns the same errors as [`start`](Self::start), except [`SamplerError::System`].
+    #[doc(hidden)]
     pub fn can_start(settings: impl Into<SamplerSettings>) -> Result<(), SamplerError> {
         let settings = settings.into();
         if !(1..=HIGHEST_RATE).contains(&settings.hz) {
@@ -230,6 +230,7 @@ impl Sampler {
     /// # Errors
     ///
     /// See [`SamplerError`].
+    #[doc(hidden)]
     pub fn stacks() -> Result<Vec<ThreadStack>, SamplerError> {
         let sampler = Self::start(RATE_FOR_STACKS)?;
         Ok(sampler.engine.stacks(PATIENCE_FOR_STACKS))
@@ -260,18 +261,21 @@ impl Sampler {
     }
 
     /// Ends sampling and returns the report for this run. All messages are only in the report.
+    #[doc(hidden)]
     pub fn end(self, run: &RunContext) -> SamplesReport {
         self.engine.stop();
         self.report_of(run)
     }
 
     /// Returns the samples that belong to the sessions of one recorder.
+    #[doc(hidden)]
     pub fn samples_of(&self, sessions: &ReportedSessions) -> Samples {
         noted(self.engine.samples(Some(sessions)))
     }
 
     /// Sets the session of a recorder to which samples outside of all actions belong from now on.
     /// Samples of sessions that are not in `alive` may be discarded.
+    #[doc(hidden)]
     pub fn enter_session(&self, current: u64, alive: &[u64]) {
         self.engine.enter_session(current, alive);
     }
@@ -288,6 +292,7 @@ fn noted(mut samples: Samples) -> Samples {
 }
 
 /// Sessions of a recorder that a report covers.
+#[doc(hidden)]
 #[derive(Debug, Clone, Default)]
 pub struct ReportedSessions {
     /// Session numbers, each with its stage if that is nested in the reported stage.
@@ -297,7 +302,7 @@ pub struct ReportedSessions {
 impl ReportedSessions {
     /// Returns the nested stage of a session, or `None` if the session does not belong to the
     /// report.
-    pub fn sub_stage_of(&self, session: u64) -> Option<Option<Stage>> {
+    pub(crate) fn sub_stage_of(&self, session: u64) -> Option<Option<Stage>> {
         let mut sessions = self.sessions.iter();
         sessions.find(|(number, _)| *number == session).map(|(_, stage)| *stage)
     }

@@ -27,6 +27,9 @@ mod profile;
 mod trace_options;
 mod walk;
 
-pub use cycle::{ContextActions, Cycle, Dropped, Event, MemoryEvent, Track};
+#[doc(hidden)]
+pub use cycle::{ContextActions, Dropped, MemoryEvent};
+pub use cycle::{Cycle, Event, Track};
+#[doc(hidden)]
 pub use flops::flops;
 pub use trace_options::{Error, TraceOptions};

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use mlprof_report::numerics::{RECORD_VERSION, RecordHeader, RecordedTensor, TensorStatistics};
+use mlprof_report::numerics::{
+    RECORD_VERSION, RecordHeader, RecordedTensor, TensorStatisticsParts,
+};
 use serde_json::Value;
 use tempfile::tempdir;
 
@@ -31,7 +33,7 @@ fn record(folder: &Path, name: &str, outputs: &[(&str, f64)]) -> PathBuf {
         let tensor = RecordedTensor::from_line(&json).expect("a tensor");
         assert_eq!(
             tensor.statistics,
-            TensorStatistics { maximum: Some(*number), ..tensor.statistics }
+            TensorStatisticsParts { maximum: Some(*number), ..tensor.statistics.into() }.build()
         );
         text += &tensor.to_line().expect("a line");
     }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::report::BuildSettings;
+use crate::report::{BuildSettings, BuildSettingsParts};
 
 /// Set when this copy of the crate was built separately from the program.
 static IS_APART: AtomicBool = AtomicBool::new(false);
@@ -23,11 +23,14 @@ pub fn is_apart() -> bool {
 /// Returns the build settings of this crate, or `None` if it was built separately. The program's
 /// other dependencies have the same settings unless the program overrides them.
 pub(crate) fn of_program() -> Option<BuildSettings> {
-    (!is_apart()).then(|| BuildSettings {
-        debug_assertions: cfg!(debug_assertions),
-        opt_level: env!("MLPROF_OPT_LEVEL").to_owned(),
-        target_features: target_features(),
-        processor_features: processor_features(),
+    (!is_apart()).then(|| {
+        BuildSettingsParts {
+            debug_assertions: cfg!(debug_assertions),
+            opt_level: env!("MLPROF_OPT_LEVEL").to_owned(),
+            target_features: target_features(),
+            processor_features: processor_features(),
+        }
+        .build()
     })
 }
 

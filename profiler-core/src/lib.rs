@@ -37,7 +37,7 @@
 //! | write reports to files | [`Output`], through the profilers' `dirpath` and `filename` |
 //! | read the results in a program | [`Profiler::report`] and the module [`report`] |
 //! | implement a profiler | [`Profiler`] |
-//! | implement a hook for a framework's ops | the module [`hook`] |
+//! | report ops, device work and memory that no plugin reports | the module [`hook`] |
 //! | instrument functions and ops without changing the source | the command `mlprof run` |
 //! | handle Ctrl-C in a profiled program | the module [`interrupt`] |
 //! | use a profiled training loop | the crate `mlprof-train`, through a framework's plugin |
@@ -49,7 +49,7 @@
 
 mod activate;
 mod active;
-pub mod advanced;
+mod advanced;
 pub mod allocation;
 #[doc(hidden)]
 pub mod build_settings;
@@ -67,11 +67,12 @@ pub mod hook;
 mod instrumentation;
 pub mod interrupt;
 mod layer_wrappers;
+#[doc(hidden)]
 pub mod lines;
 mod machine;
 mod multi;
 #[cfg(feature = "numerics")]
-pub mod numerics;
+mod numerics;
 pub mod nvtx;
 mod output_settings;
 mod pass_through;
@@ -81,7 +82,7 @@ mod profiler_names;
 mod recorder;
 mod select;
 mod session;
-pub mod simple;
+mod simple;
 #[doc(hidden)]
 pub mod spliced;
 #[cfg(feature = "tensor")]
@@ -98,19 +99,23 @@ pub use active::{Activated, ActiveScope, Binding, Bound, active, bound};
 pub use advanced::AdvancedProfiler;
 pub use error::{Error, PROFILER_NAMES};
 pub use future::BindFutureExt;
+#[doc(hidden)]
 pub use interrupt::Interrupt;
 #[doc(hidden)]
 pub use mlprof_events::evaluation::Evaluation;
 pub use mlprof_events::{
-    Action, ActionKind, Callsite, Interest, Observation, RunContext, Stage, TrainingControl, action,
+    Action, ActionKind, Interest, Observation, RunContext, SourceLocation, Stage, TrainingControl,
 };
 #[doc(hidden)]
 pub use mlprof_events::{
-    UnattributedWork, before_main, debug_as_display, debug_as_name, names, progress, startup,
+    Callsite, UnattributedWork, before_main, debug_as_display, debug_as_name, names, progress,
+    startup,
 };
 #[doc(inline)]
 pub use mlprof_report as report;
-pub use mlprof_report::{Output, Report, output};
+#[doc(hidden)]
+pub use mlprof_report::output;
+pub use mlprof_report::{Output, Report};
 #[cfg(feature = "sampling")]
 #[doc(inline)]
 pub use mlprof_sampler as sampler;
@@ -128,6 +133,8 @@ pub use select::IntoProfiler;
 #[doc(hidden)]
 pub use select::resolve;
 pub use session::Session;
+#[doc(hidden)]
+pub use simple::{ActionDurations, Distribution};
 pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};
 #[cfg(feature = "tensor")]
 pub use tensor::TensorProfiler;

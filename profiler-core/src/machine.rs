@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use crate::report::{Machine, MachineDevice};
+use crate::report::{Machine, MachineDevice, MachineDeviceParts, MachineParts};
 use mlprof_events::descriptions;
 use mlprof_events::forking::made_once;
 
@@ -12,14 +12,15 @@ pub(crate) fn of_process() -> Option<Machine> {
     static KNOWN: OnceLock<Machine> = OnceLock::new();
     // Miri cannot read the machine's properties.
     let known = (!cfg!(miri)).then(|| made_once(&KNOWN, read).clone());
-    known.map(|machine| Machine { devices: devices(), ..machine })
+    known.map(|mut machine| {
+        machine.devices = devices();
+        machine
+    })
 }
 
 fn devices() -> Vec<MachineDevice> {
-    let device = |(number, device): (_, mlprof_events::DeviceDescription)| MachineDevice {
-        number,
-        name: device.name,
-        memory_bytes: device.memory,
+    let device = |(number, device): (_, mlprof_events::DeviceDescription)| {
+        MachineDeviceParts { number, name: device.name, memory_bytes: device.memory }.build()
     };
     descriptions().into_iter().map(device).collect()
 }
@@ -29,13 +30,14 @@ fn read() -> Machine {
     let memory = value("/proc/meminfo", "MemTotal");
     let kilobytes: Option<u64> =
         memory.and_then(|memory| memory.split_whitespace().next()?.parse().ok());
-    Machine {
+    MachineParts {
         system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
         cpu: value("/proc/cpuinfo", "model name"),
         cores: std::thread::available_parallelism().ok().map(|cores| cores.get() as u64),
         memory_bytes: kilobytes.map(|kilobytes| kilobytes * 1024),
         devices: Vec::new(),
     }
+    .build()
 }
 
 /// Returns the first value of `key` in lines of the form `key : value`.

@@ -36,9 +36,9 @@ macro_rules! output_settings {
             self
         }
 
-        /// Enables or disables an HTML page for every report: `{stage}-{filename}[-{rank}].html` in
-        /// the directory of the report files. It is a single file that needs no network: see
-        /// [`page`](crate::report::page). Needs the feature `html`.
+        /// Whether every report is written as an HTML page, too: `{stage}-{filename}[-{rank}].html`
+        /// in the directory of the report files. It is one file that needs no network. Needs the
+        /// feature `html`.
         #[cfg(feature = "html")]
         #[must_use]
         pub fn html(mut self, writes: bool) -> Self {

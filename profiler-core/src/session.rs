@@ -194,6 +194,7 @@ impl Session {
     /// Sets a wrapper around the delivery of the report, at the end of the stage or before a signal
     /// ends the process. `around` receives the delivery as a function. Use it for work that must
     /// happen before or after printing.
+    #[doc(hidden)]
     pub fn around_report(self, around: fn(&dyn Fn())) -> Self {
         self.report.set_around(around);
         self

@@ -23,8 +23,9 @@ mlprof_train::move_to! {
     /// A batch that can be moved to a device. It is implemented for tensors, and for tuples,
     /// vectors and options of them.
     ///
-    /// [`TrainModule::transfer_batch_to_device`](mlprof_train::TrainModule::transfer_batch_to_device)
-    /// usually calls it:
+    /// [`TrainModule::transfer_batch_to_device`][transfer] usually calls it:
+    ///
+    /// [transfer]: mlprof_train::TrainModule::transfer_batch_to_device
     ///
     /// ```
     /// use tch::{Device, Kind, Tensor};

@@ -1,17 +1,21 @@
 //! Reports for the pages under test.
 
 use mlprof_core::hook::{MemoryCategory, MemoryDevice};
-use mlprof_core::report::advanced::FunctionKey;
-use mlprof_core::report::finding::{Confidence, Cost, Evidence, Finding, Place};
+use mlprof_core::report::advanced::FunctionKeyParts;
+use mlprof_core::report::finding::{
+    Confidence, Cost, CostParts, Evidence, Finding, FindingParts, Place,
+};
 use mlprof_core::report::memory::{MemoryTree, PathMemory};
-use mlprof_core::report::simple::ActionStatistics;
-use mlprof_core::report::steps::{SlowestAction, StepEntry, StepSeries};
+use mlprof_core::report::simple::{ActionStatistics, ActionStatisticsParts};
+use mlprof_core::report::steps::{
+    SlowestAction, StepEntry, StepEntryParts, StepSeries, StepSeriesParts,
+};
 use mlprof_core::report::tensor::memory_over_time::{
     CategoryOverTime, MemoryPeak, MemoryStep, PeakMemory,
 };
 use mlprof_core::report::tensor::{
-    DeviceIdle, FinestRow, IdleGaps, KeyAverage, KeyAverages, MemoryOverTime, ModuleCost,
-    ModuleStatistics, finest_rows,
+    DeviceIdle, FinestRow, IdleGaps, KeyAverage, KeyAverageParts, KeyAverages, KeyAveragesParts,
+    MemoryOverTime, ModuleCost, ModuleStatistics, finest_rows,
 };
 use mlprof_core::report::{AdvancedReport, MemoryReport};
 use mlprof_core::tensor::Phase;
@@ -95,12 +99,15 @@ pub fn ranks() -> Vec<Report> {
         panic!("a Simple report comes first")
     };
     let first = any.actions[0].clone();
-    let row = |action: &str, total_seconds| ActionStatistics {
-        action: action.to_owned(),
-        sub_stage: None,
-        inside: None,
-        total_seconds,
-        ..first.clone()
+    let row = |action: &str, total_seconds| {
+        ActionStatisticsParts {
+            action: action.to_owned(),
+            sub_stage: None,
+            inside: None,
+            total_seconds,
+            ..first.clone().into()
+        }
+        .build()
     };
     let rank = |number: u32, loading| {
         let mut report = any.clone();
@@ -122,11 +129,15 @@ pub fn ranks() -> Vec<Report> {
 fn halves(row: &KeyAverage) -> [FinestRow; 2] {
     [("conv1: Conv2d", Phase::Forward, 0), ("conv2: Conv2d", Phase::Backward, 1)].map(
         |(module, phase, rest)| {
-            let mut half = KeyAverage { module: Some(module.to_owned()), ..row.clone() };
+            let mut half =
+                KeyAverageParts { module: Some(module.to_owned()), ..row.clone().into() }.build();
             half.phase = Some(phase);
             half.calls = (row.calls + rest) / 2;
             half.self_cpu_seconds /= 2.0;
-            finest_rows(&KeyAverages { rows: vec![half], ..KeyAverages::default() }).remove(0)
+            finest_rows(
+                &KeyAveragesParts { rows: vec![half], ..KeyAverages::default().into() }.build(),
+            )
+            .remove(0)
         },
     )
 }
@@ -143,12 +154,15 @@ fn nest(actions: &mut Vec<ActionStatistics>) {
         ("save", Some("epoch"), 1.0),
         ("zero", Some("batch"), 0.5),
     ];
-    actions.extend(levels.map(|(name, inside, total_seconds)| ActionStatistics {
-        action: name.to_owned(),
-        inside: inside.map(str::to_owned),
-        sub_stage: None,
-        total_seconds,
-        ..first.clone()
+    actions.extend(levels.map(|(name, inside, total_seconds)| {
+        ActionStatisticsParts {
+            action: name.to_owned(),
+            inside: inside.map(str::to_owned),
+            sub_stage: None,
+            total_seconds,
+            ..first.clone().into()
+        }
+        .build()
     }));
 }
 
@@ -230,7 +244,7 @@ fn steps() -> StepSeries {
             _ => (0.001, 0.02),
         };
         let (forward, optimizer, other) = (0.01 + 1e-5 * number as f64, 0.004, 0.002);
-        StepEntry {
+        StepEntryParts {
             number,
             count: 1,
             // A validation follows after every tenth step.
@@ -246,35 +260,46 @@ fn steps() -> StepSeries {
             slowest: (number == 41)
                 .then(|| SlowestAction { name: "aten::mm".to_owned(), seconds: 0.05 }),
         }
+        .build()
     };
     let entries = (0..60).map(entry).collect();
-    StepSeries { stage: Some(Stage::Fit), steps: 60, entries, durations: None }
+    StepSeriesParts { stage: Some(Stage::Fit), steps: 60, entries, durations: None }.build()
 }
 
 fn validations() -> StepSeries {
-    let entry = |number: u64| StepEntry {
-        number,
-        count: 1,
-        start_seconds: number as f64 + 0.95,
-        seconds: 0.04,
-        forward_seconds: 0.04,
-        ..StepEntry::default()
+    let entry = |number: u64| {
+        StepEntryParts {
+            number,
+            count: 1,
+            start_seconds: number as f64 + 0.95,
+            seconds: 0.04,
+            forward_seconds: 0.04,
+            ..StepEntry::default().into()
+        }
+        .build()
     };
     let entries = (0..5).map(entry).collect();
-    StepSeries { stage: Some(Stage::Validate), steps: 5, entries, durations: None }
+    StepSeriesParts { stage: Some(Stage::Validate), steps: 5, entries, durations: None }.build()
 }
 
 /// Returns a finding about an action that has a row.
 fn finding() -> Finding {
-    Finding {
+    FindingParts {
         rule: "checkpoints".to_owned(),
         sentence: "Saving checkpoints takes a third of the epoch".to_owned(),
         evidence: vec![Evidence::new("checkpoints", "20")],
         place: Place::action("save_checkpoint"),
-        cost: Cost { seconds_per_step: Some(0.001), seconds: 2.0, share: 0.3, ..Cost::default() },
+        cost: CostParts {
+            seconds_per_step: Some(0.001),
+            seconds: 2.0,
+            share: 0.3,
+            ..Cost::default().into()
+        }
+        .build(),
         confidence: Confidence::Likely,
         remedy: "save less often".to_owned(),
     }
+    .build()
 }
 
 /// Adds three levels of calls to the first thread. The outer ones have several callees.
@@ -284,7 +309,8 @@ fn deepen(report: &mut AdvancedReport) {
     let node = |name: &str, seconds: f64, children| {
         let mut node = root.clone();
         node.function =
-            FunctionKey { file: "src/net.rs".to_owned(), line: 7, name: name.to_owned() };
+            FunctionKeyParts { file: "src/net.rs".to_owned(), line: 7, name: name.to_owned() }
+                .build();
         node.calls.cumulative_seconds = seconds;
         node.calls.self_seconds = seconds / 10.0;
         node.children = children;

@@ -24,9 +24,17 @@ pub fn step(writes: bool) -> Result<Step, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
     use super::*;
     use crate::metadata;
     use crate::packages::published;
+
+    /// Public items of all published crates together.
+    const MOST_ITEMS: usize = 900;
+    /// Structs with public fields that a program constructs itself.
+    const CONSTRUCTED: [&str; 1] = ["TableOptions"];
 
     /// Checks that each published library has a list. The command's library is excluded, because
     /// only its tests use it, and so are libraries that only the command uses.
@@ -38,5 +46,58 @@ mod tests {
             let list = workspace().join(LISTS).join(format!("{name}.txt"));
             assert!(list.is_file(), "{} is not there", list.display());
         }
+    }
+
+    /// The items of a list, each once: methods of implemented traits have the trait's names.
+    fn own_items(list: &str) -> BTreeSet<String> {
+        const KINDS: [&str; 10] =
+            ["fn", "struct", "enum", "trait", "const", "static", "type", "macro", "mod", "proc"];
+        let mut is_of_trait = false;
+        let mut items = BTreeSet::new();
+        for line in list.lines() {
+            if line.starts_with("impl") || line.starts_with("unsafe impl") {
+                is_of_trait = line.contains(" for ");
+            }
+            let line = line.trim_start_matches("#[non_exhaustive] ");
+            let Some(item) = line.strip_prefix("pub ") else { continue };
+            let mut words = item.split(' ').skip_while(|word| ["const", "unsafe"].contains(word));
+            let Some(kind) = words.next().filter(|kind| KINDS.contains(kind)) else { continue };
+            if is_of_trait && ["fn", "type", "const"].contains(&kind) {
+                continue;
+            }
+            is_of_trait = false;
+            let path = words.next().unwrap_or_default();
+            let path = path.split(['(', '<']).next().unwrap_or_default().trim_end_matches(':');
+            items.insert(format!("{kind} {}", path.replace("::prelude", "")));
+        }
+        items
+    }
+
+    fn lists() -> Vec<String> {
+        let folder = fs::read_dir(workspace().join(LISTS)).expect("the lists");
+        let files = folder.map(|file| file.expect("a file").path());
+        files.map(|file| fs::read_to_string(file).expect("a list")).collect()
+    }
+
+    #[test]
+    fn the_public_surface_stays_small() {
+        let items: usize = lists().iter().map(|list| own_items(list).len()).sum();
+        assert!(items <= MOST_ITEMS, "{items} public items, at most {MOST_ITEMS} are wanted");
+    }
+
+    #[test]
+    fn other_programs_do_not_construct_report_values() {
+        let list = fs::read_to_string(workspace().join(LISTS).join("mlprof-report.txt"));
+        let list = list.expect("the list");
+        let structs = list.lines().filter_map(|line| line.strip_prefix("pub struct "));
+        let has_fields = |path: &&str| {
+            let field = format!("pub {path}::");
+            list.lines().any(|line| line.starts_with(&field) && line.contains(": "))
+        };
+        let open = structs
+            .filter(has_fields)
+            .filter(|path| !CONSTRUCTED.iter().any(|name| path.ends_with(&format!("::{name}"))));
+        let open: Vec<_> = open.collect();
+        assert_eq!(open, Vec::<&str>::new(), "without #[non_exhaustive]");
     }
 }

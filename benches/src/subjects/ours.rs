@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mlprof_core::action::SourceLocation;
+use mlprof_core::SourceLocation;
 use mlprof_core::hook::{InputsBuilder, OpStart};
 use mlprof_core::{
     Action, ActionKind, Activated, AdvancedProfiler, Profiler, ProfilerExt, RunContext,

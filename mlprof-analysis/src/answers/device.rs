@@ -136,6 +136,7 @@ pub struct CategoryTimes {
 
 /// Analysis results for one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct DeviceAnswers {
     /// Device id.
     pub device: i64,

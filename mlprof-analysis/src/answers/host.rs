@@ -51,6 +51,7 @@ impl Activity {
 
 /// Part of a step's time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct StepPart {
     /// Innermost enclosing action. `None` outside all actions.
     pub action: Option<String>,
@@ -62,6 +63,7 @@ pub struct StepPart {
 
 /// Breakdown of a step's time on the thread that ran it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct StepBreakdown {
     /// Step number. `None` if the trace has no steps, in which case this entry covers the whole
     /// trace.
@@ -81,6 +83,7 @@ pub struct StepBreakdown {
 
 /// Busy, waiting and idle time of a thread in a window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ThreadTimes {
     /// Name of the thread.
     pub thread: String,
@@ -99,6 +102,7 @@ pub struct ThreadTimes {
 
 /// Times of all slices of one category and name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct NameTimes {
     /// Category of the slices.
     pub category: Category,
@@ -129,6 +133,7 @@ impl NameTimes {
 
 /// Times of one module of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ModuleTimes {
     /// Name of the module.
     pub module: String,
@@ -147,6 +152,7 @@ pub struct ModuleTimes {
 
 /// Step that took much longer than the others.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct OutlierStep {
     /// Step number.
     pub number: u64,
@@ -236,6 +242,7 @@ pub struct PathSegment {
 
 /// Critical path of a step: the chain of dependencies from the step's end back to its beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct CriticalPath {
     /// Step number. `None` if the trace has no steps.
     pub step: Option<u64>,

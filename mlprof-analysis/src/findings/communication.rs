@@ -1,6 +1,6 @@
 //! Finding rules for communication.
 
-use mlprof_report::finding::{Confidence, Cost, Evidence, Finding};
+use mlprof_report::finding::{Confidence, Evidence, FindingParts};
 use mlprof_report::findings::{Outcome, Threshold};
 use mlprof_report::number::{bytes, grouped};
 
@@ -73,13 +73,13 @@ fn exposed(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         sentence += &format!("; {} reach {rate:.1} GB/s bus bandwidth", several(row));
     }
     sentence.push('.');
-    Outcome::Found(vec![Finding {
+    Outcome::Found(vec![FindingParts {
         remedy: "overlap it with computing (buckets of gradients during backward, all-gathers ahead of time), send \
                  less (16-bit elements, larger messages), or let ranks come at the same time: traces of all ranks \
                  tell which of them comes last."
             .to_owned(),
         ..finding(EXPOSED_COMMUNICATION.name, sentence, evidence, facts.cost(exposed))
-    }])
+    }.build()])
 }
 
 fn slow(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
@@ -130,14 +130,15 @@ fn slow(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     // Even the fastest collective may have waited for another rank. This is less likely if there
     // are many of them.
     let confidence = if row.count >= 3 { Confidence::Likely } else { Confidence::Hint };
-    let cost = Cost { is_estimated: true, ..facts.cost(saved) };
-    Outcome::Found(vec![Finding {
+    let mut cost = facts.cost(saved);
+    cost.is_estimated = true;
+    Outcome::Found(vec![FindingParts {
         confidence,
         remedy: "measure the link by itself (`all_reduce_perf` of nccl-tests or rccl-tests), and see which way was \
                  chosen (`NCCL_DEBUG=INFO`: peer access, InfiniBand, sockets). If that is fast, a rank comes late."
             .to_owned(),
         ..finding(SLOW_COLLECTIVES.name, sentence, evidence, cost)
-    }])
+    }.build()])
 }
 
 /// Returns a phrase such as `all-reduces of 16.8 MiB`.

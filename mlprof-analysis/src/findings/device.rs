@@ -1,6 +1,6 @@
 //! Finding rules for copies and for uneven devices.
 
-use mlprof_report::finding::{Evidence, Finding, Place};
+use mlprof_report::finding::{Evidence, FindingParts, Place};
 use mlprof_report::findings::{Outcome, Threshold};
 use mlprof_report::number::{grouped, share};
 
@@ -64,13 +64,13 @@ fn exposed_copies(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         facts.share(exposed),
         facts.time()
     );
-    Outcome::Found(vec![Finding {
+    Outcome::Found(vec![FindingParts {
         place: longest.unwrap_or_default(),
         remedy: "copy the next batch while this one is computed (pinned memory and `non_blocking`, on a stream of its \
                  own), copy less, or keep data on the device."
             .to_owned(),
         ..finding(EXPOSED_COPIES.name, sentence, evidence, facts.cost(exposed))
-    }])
+    }.build()])
 }
 
 fn pageable_copies(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
@@ -102,13 +102,13 @@ fn pageable_copies(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         facts.time(),
         device.device
     );
-    Outcome::Found(vec![Finding {
+    Outcome::Found(vec![FindingParts {
         place: Place::kernel(&*longest.name),
         remedy: "pin the host's memory before it is copied (`pin_memory`), copy less often and more at once, or keep \
                  the data on the device."
             .to_owned(),
         ..finding(PAGEABLE_COPIES.name, sentence, evidence, facts.cost(taken))
-    }])
+    }.build()])
 }
 
 fn is_pageable(row: &&Bandwidth) -> bool {
@@ -143,10 +143,10 @@ fn slow_device(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         time(longest),
         time(middle)
     );
-    Outcome::Found(vec![Finding {
+    Outcome::Found(vec![FindingParts {
         remedy: "give each device as much to do (lengths of sequences, experts, layers of a pipeline); if it is, see \
                  whether this device's clock is lowered by its temperature or power (`nvidia-smi -q -d PERFORMANCE`)."
             .to_owned(),
         ..finding(SLOW_DEVICE.name, sentence, evidence, facts.cost(more))
-    }])
+    }.build()])
 }

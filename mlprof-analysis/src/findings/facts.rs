@@ -1,6 +1,6 @@
 //! Inputs of the finding rules.
 
-use mlprof_report::finding::{Confidence, Cost, Evidence, Finding, Place};
+use mlprof_report::finding::{Confidence, Cost, Evidence, FindingParts, Place};
 use mlprof_report::findings::Outcome;
 use mlprof_report::number::{duration, share};
 
@@ -55,12 +55,11 @@ impl<'a> Facts<'a> {
     pub(super) fn cost(&self, nanoseconds: i64) -> Cost {
         let nanoseconds = nanoseconds.clamp(0, self.whole_ns());
         let seconds = nanoseconds as f64 / 1e9;
-        Cost {
-            seconds_per_step: self.step_count().map(|steps| seconds / steps as f64),
-            seconds,
-            share: self.part(nanoseconds),
-            ..Cost::default()
-        }
+        let mut cost = Cost::default();
+        cost.seconds_per_step = self.step_count().map(|steps| seconds / steps as f64);
+        cost.seconds = seconds;
+        cost.share = self.part(nanoseconds);
+        cost
     }
 
     /// Returns the device with the most busy time. A trace does not record which other devices
@@ -115,8 +114,8 @@ pub(super) fn finding(
     sentence: String,
     evidence: Vec<Evidence>,
     cost: Cost,
-) -> Finding {
-    Finding {
+) -> FindingParts {
+    FindingParts {
         rule: rule.to_owned(),
         sentence,
         evidence,

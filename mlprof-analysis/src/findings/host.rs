@@ -1,6 +1,6 @@
 //! Finding rules for the host.
 
-use mlprof_report::finding::{Confidence, Evidence, Finding, Place};
+use mlprof_report::finding::{Confidence, Evidence, FindingParts, Place};
 use mlprof_report::findings::{Outcome, Threshold};
 use mlprof_report::number::share;
 
@@ -85,12 +85,12 @@ fn data_waiting(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         time(facts.whole_ns()),
         facts.share(waiting)
     );
-    Outcome::Found(vec![Finding {
+    Outcome::Found(vec![FindingParts {
         remedy: "make batches ahead on threads or processes of their own (`num_workers`, `prefetch_factor`), or do less \
                  for each of them."
             .to_owned(),
         ..finding(DATA_WAITING.name, sentence, evidence, facts.cost(waiting))
-    }])
+    }.build()])
 }
 
 fn device_idle(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
@@ -124,10 +124,13 @@ fn device_idle(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
              values inside a step."
         }
     };
-    Outcome::Found(vec![Finding {
-        remedy: remedy.to_owned(),
-        ..finding(DEVICE_IDLE.name, sentence, evidence, facts.cost(idle.min(host)))
-    }])
+    Outcome::Found(vec![
+        FindingParts {
+            remedy: remedy.to_owned(),
+            ..finding(DEVICE_IDLE.name, sentence, evidence, facts.cost(idle.min(host)))
+        }
+        .build(),
+    ])
 }
 
 /// Returns the longest named host part of the critical paths.
@@ -163,13 +166,13 @@ fn synchronising_calls(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         facts.share(waited),
         facts.share(idle)
     );
-    Outcome::Found(vec![Finding {
+    Outcome::Found(vec![FindingParts {
         place: Place::op(&*call.name),
         remedy: "read values of tensors once for many steps (`item`, `cpu`, printing, masks as indices), copy without \
                  blocking, and leave out calls that synchronise."
             .to_owned(),
         ..finding(SYNCHRONISING_CALLS.name, sentence, evidence, facts.cost(idle))
-    }])
+    }.build()])
 }
 
 fn unrecorded_time(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
@@ -181,14 +184,15 @@ fn unrecorded_time(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     if facts.part(nothing) < limits[0] {
         return healthy(evidence);
     }
-    let thread = facts.steps.first().map(|step| step.thread.clone());
+    let mut place = Place::default();
+    place.thread = facts.steps.first().map(|step| step.thread.clone());
     let sentence = format!("Nothing is recorded in {} of {}.", facts.share(nothing), facts.time());
-    Outcome::Found(vec![Finding {
-        place: Place { thread, ..Place::default() },
+    Outcome::Found(vec![FindingParts {
+        place,
         confidence: Confidence::Hint,
         remedy: "mark what runs there (`profile!`, `record_function`), or record stacks (`with_stack`), so that the \
                  trace tells what it is."
             .to_owned(),
         ..finding(UNRECORDED_TIME.name, sentence, evidence, facts.cost(nothing))
-    }])
+    }.build()])
 }

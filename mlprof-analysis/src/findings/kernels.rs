@@ -1,6 +1,6 @@
 //! Finding rules for kernels.
 
-use mlprof_report::finding::{Confidence, Evidence, Finding, Place};
+use mlprof_report::finding::{Confidence, Evidence, FindingParts, Place};
 use mlprof_report::findings::{Outcome, Threshold};
 use mlprof_report::number::{grouped, share};
 
@@ -92,12 +92,12 @@ fn short_kernels(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         time(mean_kernel),
         time(mean_launch),
     );
-    Outcome::Found(vec![Finding {
+    Outcome::Found(vec![FindingParts {
         remedy: "make kernels do more: larger batches, fused ops (`torch.compile`), or launch many at once with graphs \
                  of the device."
             .to_owned(),
         ..finding(SHORT_KERNELS.name, sentence, evidence, facts.cost(saved))
-    }])
+    }.build()])
 }
 
 fn unfused_elementwise(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
@@ -134,14 +134,14 @@ fn unfused_elementwise(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         device.device,
         time(row.median_ns),
     );
-    Outcome::Found(vec![Finding {
+    Outcome::Found(vec![FindingParts {
         place: longest.map(|row| Place::kernel(&*row.name)).unwrap_or_default(),
         remedy: "fuse chains of elementwise ops, so that each tensor is read and written once: `torch.compile`, \
                  burn's fusion, fused optimizers (`fused=True`), fused kernels for bias, activation, dropout and \
                  rotary embedding; leave out casts and copies that are not needed."
             .to_owned(),
         ..finding(UNFUSED_ELEMENTWISE.name, sentence, evidence, facts.cost(row.total_ns))
-    }])
+    }.build()])
 }
 
 fn dominant_kernel(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
@@ -159,7 +159,7 @@ fn dominant_kernel(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }
     let sentence =
         format!("One kernel takes {} of the critical path: {}.", facts.share(taken), short(name));
-    Outcome::Found(vec![Finding {
+    Outcome::Found(vec![FindingParts {
         place: Place::kernel(name),
         // The kernel may be the intended main work of the device.
         confidence: Confidence::Hint,
@@ -168,7 +168,7 @@ fn dominant_kernel(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
                  neighbours."
             .to_owned(),
         ..finding(DOMINANT_KERNEL.name, sentence, evidence, facts.cost(taken))
-    }])
+    }.build()])
 }
 
 /// Returns a kernel name shortened to 80 characters. Full names can have thousands of characters.

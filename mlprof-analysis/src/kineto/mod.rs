@@ -1,13 +1,11 @@
 //! Reader for traces in the JSON format of Kineto and Chrome: an object with `traceEvents`, or a
 //! list of events.
 //!
-//! *Streaming*: neither the text nor its events are kept in memory, only the resulting trace.
-//!
-//! *Tolerant*: text that is not strict JSON is repaired event by event. An unreadable event or
-//! top-level field is skipped without affecting the rest, and
-//! [`Info::notes`](crate::trace::Info::notes) lists the losses. If the end of the file is missing,
-//! the trace contains the events before it, and [`Info::cut_short`](crate::trace::Info::cut_short)
-//! gives the reason.
+//! *Streaming*: neither the text nor an event is kept, only what becomes of it. *What can be read
+//! is read*: text that is not strict JSON is repaired event by event, an event that cannot be read
+//! costs that event, and a bad field of the trace costs that field. The notes of the trace state
+//! what is missing. Where the end is missing, the trace has what came before, and its field
+//! `info.cut_short` has the reason.
 //!
 //! | `ph` of the event | read as |
 //! |---|---|
@@ -38,6 +36,7 @@ use std::io::Read;
 
 use self::event::{Event, MemoryArguments, NameArguments, SliceArguments};
 use self::losses::Losses;
+#[doc(hidden)]
 pub use self::merge::Merge;
 use self::spans::{Scope, Spans};
 use self::stream::parse;
@@ -68,6 +67,7 @@ pub fn read(text: impl Read) -> Result<Trace, Error> {
 /// # Errors
 ///
 /// Returns the same errors as [`read`].
+#[doc(hidden)]
 pub fn read_for_xprof(text: impl Read) -> Result<Trace, Error> {
     let mut builder = TraceBuilder::default();
     builder.is_for_xprof = true;

@@ -1,5 +1,7 @@
 use mlprof_events::NumberReader;
-use mlprof_report::numerics::{RECORD_VERSION, Sketcher, StatisticsReader, TensorStatistics};
+use mlprof_report::numerics::{
+    RECORD_VERSION, RecordedTensorParts, Sketcher, StatisticsReader, TensorStatistics,
+};
 
 use super::*;
 
@@ -17,7 +19,7 @@ fn tensor(
     numbers: &[f32],
 ) -> RecordedTensor {
     let (statistics_of, sample) = statistics(numbers);
-    RecordedTensor {
+    RecordedTensorParts {
         step,
         role,
         name: name.to_owned(),
@@ -36,6 +38,7 @@ fn tensor(
         not_finite_hash: None,
         is_rerun: false,
     }
+    .build()
 }
 
 fn record(tensors: Vec<RecordedTensor>) -> NumericsRecord {
@@ -157,9 +160,12 @@ fn a_beginning_of_a_path_is_translated_with_all_below_it_and_the_longest_counts(
 fn batches(hashes: [&[&str]; 2]) -> NumericsRecord {
     let mut run = run(1.0, "");
     for (step, hashes) in hashes.into_iter().enumerate() {
-        run.tensors.extend(hashes.iter().map(|hash| RecordedTensor {
-            hash: Some((*hash).to_owned()),
-            ..tensor(step as u64, TensorRole::Batch, "batch", &[], &[1.0])
+        run.tensors.extend(hashes.iter().map(|hash| {
+            RecordedTensorParts {
+                hash: Some((*hash).to_owned()),
+                ..tensor(step as u64, TensorRole::Batch, "batch", &[], &[1.0]).into()
+            }
+            .build()
         }));
     }
     run
@@ -313,7 +319,7 @@ fn hashed(numbers: &[f32], hash: &str) -> RecordedTensor {
     let mut sketcher = Sketcher::default();
     sketcher.add(&numbers.iter().map(|number| f64::from(*number)).collect::<Vec<_>>());
     let hash = Some(hash.to_owned());
-    RecordedTensor { hash, sketch: sketcher.sums(), ..output(numbers) }
+    RecordedTensorParts { hash, sketch: sketcher.sums(), ..output(numbers).into() }.build()
 }
 
 fn difference(before: RecordedTensor, after: RecordedTensor) -> Option<DifferenceKind> {
@@ -324,10 +330,13 @@ fn difference(before: RecordedTensor, after: RecordedTensor) -> Option<Differenc
 
 #[test]
 fn other_shapes_are_a_difference_and_sides_of_one_are_named() {
-    let shaped = |shape: &[u64], numbers: &[f32]| RecordedTensor {
-        shape: shape.to_vec(),
-        hash: Some("a".to_owned()),
-        ..output(numbers)
+    let shaped = |shape: &[u64], numbers: &[f32]| {
+        RecordedTensorParts {
+            shape: shape.to_vec(),
+            hash: Some("a".to_owned()),
+            ..output(numbers).into()
+        }
+        .build()
     };
     let numbers: Vec<f32> = (0..6).map(|number| number as f32).collect();
     for other in [&[3, 2][..], &[6], &[1, 6], &[2, 3, 1, 2]] {
@@ -377,8 +386,10 @@ fn infinite_numbers_have_a_sign_and_positions() {
         assert_eq!((same.different, same.identical), (0, 1), "{number}");
     }
     // A record of the first version has `null` for NaN and infinite numbers.
-    let old =
-        |number| RecordedTensor { sample: vec![Some(1.0), None, Some(1.0)], ..plain(1, number) };
+    let old = |number| {
+        RecordedTensorParts { sample: vec![Some(1.0), None, Some(1.0)], ..plain(1, number).into() }
+            .build()
+    };
     let unknown = Some(DifferenceKind::UnknownNotFinite);
     assert_eq!(difference(old(plus), old(minus)), unknown);
     assert_eq!(difference(old(plus), plain(1, minus)), unknown);
@@ -394,9 +405,12 @@ fn positions_outside_of_a_sample_are_known_by_a_hash_of_them() {
         numbers[place] = f32::NAN;
         numbers
     };
-    let tensor = |place: usize, not_finite: Option<&str>, hash: &str| RecordedTensor {
-        not_finite_hash: not_finite.map(str::to_owned),
-        ..hashed(&numbers(place), hash)
+    let tensor = |place: usize, not_finite: Option<&str>, hash: &str| {
+        RecordedTensorParts {
+            not_finite_hash: not_finite.map(str::to_owned),
+            ..hashed(&numbers(place), hash).into()
+        }
+        .build()
     };
     let not_finite = Some(DifferenceKind::NotFinite);
     let (at_5, at_7) = (tensor(5, Some("5"), "a"), tensor(7, Some("7"), "b"));
@@ -404,7 +418,11 @@ fn positions_outside_of_a_sample_are_known_by_a_hash_of_them() {
     // The other numbers differ by rounding.
     let mut rounded = numbers(5);
     rounded[9] = 1.0 + f32::EPSILON;
-    let rounded = RecordedTensor { not_finite_hash: Some("5".to_owned()), ..hashed(&rounded, "c") };
+    let rounded = RecordedTensorParts {
+        not_finite_hash: Some("5".to_owned()),
+        ..hashed(&rounded, "c").into()
+    }
+    .build();
     assert_eq!(difference(at_5.clone(), rounded), None);
     assert_eq!(difference(at_5, tensor(5, None, "a")), None, "the same hash");
     let unknown = Some(DifferenceKind::UnknownNotFinite);
@@ -429,9 +447,9 @@ fn numbers_that_no_sample_has_are_compared() {
     assert_eq!(others(1.01), Some(DifferenceKind::Numbers));
     assert_eq!(others(1.0 + 1e-6), None, "rounding");
     // A single changed number counts by its own size, even for a type with few digits.
-    let half = |numbers: &[f32], hash| RecordedTensor {
-        element_type: "bf16".to_owned(),
-        ..hashed(numbers, hash)
+    let half = |numbers: &[f32], hash| {
+        RecordedTensorParts { element_type: "bf16".to_owned(), ..hashed(numbers, hash).into() }
+            .build()
     };
     let mut single = numbers.clone();
     single[1234] = -single[1234];
@@ -439,8 +457,9 @@ fn numbers_that_no_sample_has_are_compared() {
     let found = difference(half(&numbers, "a"), half(&single, "b"));
     assert_eq!(found, Some(DifferenceKind::Numbers));
     // Without sketches, the distance is unknown.
-    let bare =
-        |numbers: &[f32], hash| RecordedTensor { sketch: Vec::new(), ..hashed(numbers, hash) };
+    let bare = |numbers: &[f32], hash| {
+        RecordedTensorParts { sketch: Vec::new(), ..hashed(numbers, hash).into() }.build()
+    };
     let bare_difference = difference(bare(&numbers, "a"), bare(&hundredth(1.0 + 1e-6), "b"));
     assert_eq!(bare_difference, Some(DifferenceKind::Unsampled));
     let rounded: Vec<f32> = numbers.iter().map(|number| number * (1.0 + 1e-6)).collect();
@@ -456,9 +475,8 @@ fn numbers_that_no_sample_has_are_compared() {
 
 #[test]
 fn types_have_their_own_tolerance() {
-    let typed = |name: &str, numbers: &[f32]| RecordedTensor {
-        element_type: name.to_owned(),
-        ..output(numbers)
+    let typed = |name: &str, numbers: &[f32]| {
+        RecordedTensorParts { element_type: name.to_owned(), ..output(numbers).into() }.build()
     };
     let differ = |name: &str, one: f32, other: f32| {
         difference(typed(name, &[one]), typed(name, &[other])).is_some()
@@ -483,7 +501,9 @@ fn types_have_their_own_tolerance() {
         numbers[4999] = last;
         typed("i64", &numbers)
     };
-    let hashed = |last, hash: &str| RecordedTensor { hash: Some(hash.to_owned()), ..labels(last) };
+    let hashed = |last, hash: &str| {
+        RecordedTensorParts { hash: Some(hash.to_owned()), ..labels(last).into() }.build()
+    };
     assert!(difference(hashed(3.0, "a"), hashed(2.0, "b")).is_some());
     assert!(difference(labels(3.0), labels(2.0)).is_some(), "by the smallest number");
 }
@@ -538,7 +558,13 @@ fn numbers_whose_squares_are_too_large_are_compared() {
         reader.read_f64(numbers);
         let statistics = reader.statistics();
         let element_type = "f64".to_owned();
-        RecordedTensor { statistics, sample: reader.sample(), element_type, ..output(&[]) }
+        RecordedTensorParts {
+            statistics,
+            sample: reader.sample(),
+            element_type,
+            ..output(&[]).into()
+        }
+        .build()
     };
     let large = of(&[1e200, -1e200]);
     assert_eq!(large.statistics.l2_norm, f64::INFINITY);

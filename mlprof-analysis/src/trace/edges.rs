@@ -14,6 +14,7 @@ pub enum Edge {
 impl Trace {
     /// Returns the edges of a track's slices. Inner slices end before outer ones. At equal times,
     /// ends precede begins.
+    #[doc(hidden)]
     pub fn edges(&self, track: &Track) -> impl Iterator<Item = Edge> {
         let mut open: Vec<usize> = Vec::new();
         let mut next = track.slices.clone().peekable();

@@ -24,16 +24,20 @@ use std::ops::Range;
 
 #[doc(hidden)]
 pub use self::builder::TraceBuilder;
+#[doc(hidden)]
 pub use self::category::Category;
 pub(crate) use self::correlation::Correlated;
 use self::crossing::Crossings;
 pub(crate) use self::crossing::Stretches;
+#[doc(hidden)]
 pub use self::edges::Edge;
 pub(crate) use self::impossible::Impossible;
+#[doc(hidden)]
 pub use self::memory::MemoryChange;
 #[doc(hidden)]
 pub use self::message::Message;
 pub(crate) use self::names::ByName;
+#[doc(hidden)]
 pub use self::names::{Name, Names};
 pub(crate) use self::names::{STEP, without_library_prefix};
 #[doc(hidden)]
@@ -44,6 +48,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// A trace: slices, flow arrows between slices, and counters.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Trace {
     /// Metadata of the trace.
     pub info: Info,
@@ -62,13 +67,14 @@ pub struct Trace {
     pub flows: Vec<Flow>,
     /// Counter values in order of time.
     pub counters: Vec<Counter>,
-    /// Allocations and frees in order of time. Empty unless the trace was [read for
-    /// XProf](crate::kineto::read_for_xprof).
+    /// What was allocated and freed, by its time, where the trace was
+    /// read for XProf.
     pub memory: Vec<MemoryChange>,
     crossings: Crossings,
 }
 
 /// Metadata of a trace.
+#[doc(hidden)]
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Info {
     /// Rank of the process in the training job.
@@ -125,6 +131,7 @@ impl Info {
 }
 
 /// Device as described by the recorder.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// Device id.
@@ -136,6 +143,7 @@ pub struct DeviceInfo {
 }
 
 /// Simultaneous readings of the machine's clocks in nanoseconds.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockReading {
     /// Time in the trace's own time.
@@ -149,6 +157,7 @@ pub struct ClockReading {
 }
 
 /// A process or a device.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Process {
     /// Process id or device id. `None` for a process with a text id such as `Spans`.
@@ -160,6 +169,7 @@ pub struct Process {
 }
 
 /// Kind of a track.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrackKind {
@@ -172,6 +182,7 @@ pub enum TrackKind {
 }
 
 /// A thread, or a stream of a device.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Track {
     /// Index of the process or device.
@@ -191,6 +202,7 @@ pub struct Track {
 }
 
 /// Time span with a name on a track.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slice {
     /// Start in nanoseconds of the trace's own time.
@@ -228,6 +240,7 @@ impl Slice {
 }
 
 /// Details that only some slices have.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Details {
     /// Sequence number that links forward and backward ops. 0 if there is none.
@@ -256,6 +269,7 @@ pub struct Details {
 }
 
 /// Event of a device's library that a thread or stream waited for, as far as it is known.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EventWait {
     /// Stream on which the event was recorded.
@@ -271,6 +285,7 @@ impl Default for Name {
 }
 
 /// Meaning of a flow arrow.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FlowKind {
     /// Arrow from a forward op to its backward op.
@@ -282,6 +297,7 @@ pub enum FlowKind {
 }
 
 /// Flow arrow between two slices, given by their indices in [`Trace::slices`].
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
     /// Meaning of the arrow.
@@ -293,6 +309,7 @@ pub struct Flow {
 }
 
 /// Counter value at a moment.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Counter {
     /// Time in nanoseconds of the trace's own time.
@@ -307,17 +324,20 @@ pub struct Counter {
 
 impl Trace {
     /// Returns the name of a slice.
+    #[doc(hidden)]
     pub fn name(&self, slice: &Slice) -> &str {
         self.names.text(slice.name)
     }
 
     /// Returns the details of a slice, if it has any.
+    #[doc(hidden)]
     pub fn details(&self, slice: &Slice) -> Option<&Details> {
         self.details.get(slice.details as usize)
     }
 
     /// Returns the time of slices that cross others of their thread, in nanoseconds. Each moment
     /// belongs to the innermost open slice.
+    #[doc(hidden)]
     pub fn crossing_ns(&self) -> i64 {
         self.crossings.duration
     }
@@ -334,11 +354,13 @@ impl Trace {
     }
 
     /// Returns the slices of a track.
+    #[doc(hidden)]
     pub fn of_track(&self, track: &Track) -> &[Slice] {
         &self.slices[track.slices.clone()]
     }
 
     /// Returns the enclosing slices of a slice, innermost first.
+    #[doc(hidden)]
     pub fn around(&self, slice: &Slice) -> impl Iterator<Item = &Slice> {
         let next = |slice: &Slice| slice.parent().map(|place| &self.slices[place]);
         std::iter::successors(next(slice), move |slice| next(slice))
@@ -361,6 +383,7 @@ impl Trace {
     }
 
     /// Returns the first start and the last end. `None` if the trace has no slices.
+    #[doc(hidden)]
     pub fn window(&self) -> Option<(i64, i64)> {
         let start = self.slices.iter().map(|slice| slice.start).min()?;
         let end = self.slices.iter().map(Slice::end).max()?;
@@ -368,12 +391,14 @@ impl Trace {
     }
 
     /// Returns the tracks of this kind with their indices, except tracks of crossing slices.
+    #[doc(hidden)]
     pub fn tracks_of(&self, kind: TrackKind) -> impl Iterator<Item = (usize, &Track)> {
         let is_it = move |track: &Track| track.kind == kind && track.overlaps.is_none();
         self.tracks.iter().enumerate().filter(move |(_, track)| is_it(track))
     }
 
     /// Returns the name of a track. For a stream, it includes the device.
+    #[doc(hidden)]
     pub fn track_name(&self, track: usize) -> String {
         let track = &self.tracks[track];
         let own = self.names.text(track.name);

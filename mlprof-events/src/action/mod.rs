@@ -38,7 +38,7 @@ pub enum ActionKind {
     Function,
     /// A `tracing` span recorded by the layer of the `tracing` feature.
     Span,
-    /// The forward pass of a model layer, named by [`names::module`](crate::names::module).
+    /// The forward of a layer of a model.
     Module,
     /// A tensor op of a framework: `aten::matmul`, `conv2d`, …
     Op,
@@ -52,6 +52,7 @@ pub enum ActionKind {
 
 impl ActionKind {
     /// All kinds, in the order of their numbers.
+    #[doc(hidden)]
     pub const ALL: [Self; 8] = [
         Self::Action,
         Self::Function,
@@ -82,6 +83,7 @@ impl ActionKind {
 
     /// Returns `true` for kinds that training loops and users start. The Advanced report has a
     /// table of its own for them, separate from lower-level work.
+    #[doc(hidden)]
     pub const fn is_action(self) -> bool {
         matches!(self, Self::Action | Self::Module | Self::Step)
     }
@@ -175,6 +177,7 @@ impl Interner {
 impl Action {
     /// Placeholder for an action that is looked up during another look-up: in a signal handler or
     /// in the program's allocator.
+    #[doc(hidden)]
     pub const WITHIN: Self = Self(NonZeroU32::MIN);
 
     /// Returns the action with this name, without a source location.
@@ -188,23 +191,27 @@ impl Action {
 
     /// Returns the tensor op with this name, as its framework spells it. *Cost*: that of
     /// [`new`](Self::new).
+    #[doc(hidden)]
     pub fn op(name: &str) -> Self {
         Self::of_kind(ActionKind::Op, name, None)
     }
 
     /// Returns the model layer of this type at this path; see
     /// [`names::module`](crate::names::module). *Cost*: that of [`new`](Self::new).
+    #[doc(hidden)]
     pub fn module(type_name: &str, path: &str) -> Self {
         Self::of_kind(ActionKind::Module, &crate::names::module(type_name, path), None)
     }
 
     /// Returns the action with this kind, name and location. *Cost*: that of [`new`](Self::new).
+    #[doc(hidden)]
     pub fn with_location(kind: ActionKind, name: &str, location: SourceLocation) -> Self {
         Self::intern(Entry::new(kind, name, Some(location)))
     }
 
     /// Returns the action with this kind and name, and with a location if the hook knows one.
     /// *Cost*: that of [`new`](Self::new).
+    #[doc(hidden)]
     pub fn of_kind(kind: ActionKind, name: &str, location: Option<SourceLocation>) -> Self {
         Self::intern(Entry::new(kind, name, location))
     }
@@ -212,12 +219,14 @@ impl Action {
     /// Returns the action for the continuation of a call: a poll of an async function after the
     /// first. Its time is added to the function, but it does not count as a call. *Cost*: that of
     /// [`new`](Self::new).
+    #[doc(hidden)]
     pub fn resumption(self) -> Self {
         Self::intern(Entry { is_resumption: true, ..*self.entry() })
     }
 
     /// Returns the action that a [resumption](Self::resumption) continues, or `None` for other
     /// actions. *Cost*: that of [`new`](Self::new) for a resumption, otherwise a few loads.
+    #[doc(hidden)]
     pub fn resumed(self) -> Option<Self> {
         let entry = self.entry();
         let resumed = Entry { is_resumption: false, ..*entry };
@@ -276,18 +285,21 @@ impl Action {
 
     /// Returns a small number that serves as an index for tables. Indices of all actions of the
     /// process are dense from 0.
+    #[doc(hidden)]
     #[inline(always)]
     pub fn index(self) -> usize {
         self.0.get() as usize - 1
     }
 
     /// Returns the handle as a number that is never 0, for storage in atomics.
+    #[doc(hidden)]
     #[inline(always)]
     pub fn number(self) -> u32 {
         self.0.get()
     }
 
     /// Returns the action with this [`number`](Self::number), or `None` for 0.
+    #[doc(hidden)]
     pub fn from_number(number: u32) -> Option<Self> {
         NonZeroU32::new(number).map(Self)
     }

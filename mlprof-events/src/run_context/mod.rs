@@ -11,6 +11,7 @@ use crate::forking::apart_from_forks;
 
 /// Context of a run, passed to its profiler at `Profiler::setup`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RunContext {
     /// Index of this process among all processes of the run on all nodes, counted from 0.
     pub rank: u32,
@@ -110,6 +111,7 @@ impl RunContext {
 
     /// Reads the given variables like [`from_environment`](Self::from_environment), but prints no
     /// warning.
+    #[doc(hidden)]
     pub fn from_variables(variables: &[(&str, &str)]) -> Self {
         launchers::read(launchers::lookup_in(variables)).0
     }

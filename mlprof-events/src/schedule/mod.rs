@@ -24,6 +24,7 @@ pub use error::ScheduleError;
 /// assert_eq!(phases, [Skip, Warmup, Record, RecordAndSave, Skip, Skip]);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Schedule {
     /// Number of steps at the very beginning that are not recorded.
     pub skip_first: u64,
@@ -110,6 +111,7 @@ impl Schedule {
     /// # Errors
     ///
     /// Returns a [`ScheduleError`] with the reason why the schedule is invalid.
+    #[doc(hidden)]
     pub const fn check(&self) -> Result<(), ScheduleError> {
         if self.active == 0 {
             return Err(ScheduleError::NothingActive);
@@ -128,6 +130,7 @@ impl Schedule {
     }
 
     /// Returns the phase of step `step`, counted from 0. An invalid schedule skips all steps.
+    #[doc(hidden)]
     pub const fn phase(&self, step: u64) -> StepPhase {
         let Some(length) = self.cycle_length() else { return StepPhase::Skip };
         if step < self.skip_first || self.active == 0 {
@@ -155,6 +158,7 @@ impl Schedule {
     }
 
     /// Returns the first step that is kept, counted from 0.
+    #[doc(hidden)]
     pub const fn first_active(&self) -> u64 {
         let wait = if self.skip_first_wait != 0 { 0 } else { self.wait };
         self.skip_first.saturating_add(wait).saturating_add(self.warmup)

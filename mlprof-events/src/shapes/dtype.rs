@@ -52,12 +52,14 @@ impl DType {
     ];
 
     /// Returns the type with this discriminant, or [`Other`](Self::Other) for an unknown one.
+    #[doc(hidden)]
     pub fn from_code(code: i64) -> Self {
         let index = usize::try_from(code - 1).unwrap_or(usize::MAX);
         Self::ALL.get(index).copied().unwrap_or(Self::Other)
     }
 
     /// Returns the name in Rust, such as `f32` and `bf16`.
+    #[doc(hidden)]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Float64 => "f64",
@@ -82,6 +84,7 @@ impl DType {
     }
 
     /// Returns the name in C++, which PyTorch's traces use for `Input type`.
+    #[doc(hidden)]
     pub const fn cpp_name(self) -> &'static str {
         match self {
             Self::Float64 => "double",

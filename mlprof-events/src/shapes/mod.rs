@@ -55,6 +55,7 @@ impl Clone for InputsBuilder {
 
 impl InputsBuilder {
     /// Creates a builder without inputs.
+    #[doc(hidden)]
     pub const fn new() -> Self {
         Self { words: Cow::Owned(Vec::new()) }
     }
@@ -64,12 +65,14 @@ impl InputsBuilder {
     }
 
     /// Removes all inputs.
+    #[doc(hidden)]
     #[inline]
     pub fn clear(&mut self) {
         self.own_words().clear();
     }
 
     /// Adds a tensor as the next input.
+    #[doc(hidden)]
     #[inline]
     pub fn tensor(&mut self, dtype: DType, dimensions: &[i64]) {
         self.own_words().push(((dtype as i64) << 32) | dimensions.len() as i64);
@@ -77,6 +80,7 @@ impl InputsBuilder {
     }
 
     /// Adds an input that is not a tensor, such as a number or an absent option.
+    #[doc(hidden)]
     #[inline]
     pub fn not_a_tensor(&mut self) {
         self.own_words().push(0);
@@ -84,6 +88,7 @@ impl InputsBuilder {
 
     /// Adds an input of one or more integers. It is only for ops whose number of operations depends
     /// on them.
+    #[doc(hidden)]
     #[inline]
     pub fn integers(&mut self, values: &[i64]) {
         self.own_words().push((INTEGERS << 32) | values.len() as i64);
@@ -91,6 +96,7 @@ impl InputsBuilder {
     }
 
     /// Begins a list of `length` tensors, which consists of the inputs that follow.
+    #[doc(hidden)]
     #[inline]
     pub fn list(&mut self, length: usize) {
         self.own_words().push((LIST << 32) | length as i64);
@@ -106,6 +112,7 @@ impl InputsBuilder {
     ///
     /// If the profiler requests them ([`Interest::INPUTS`](crate::Interest::INPUTS)), further
     /// details may precede the inputs: see the source of [`InputDetails`].
+    #[doc(hidden)]
     #[inline]
     pub fn set_words(&mut self, words: &[i64]) {
         self.own_words().clear();
@@ -126,6 +133,7 @@ impl InputsBuilder {
     }
 
     /// Returns the encoded inputs.
+    #[doc(hidden)]
     #[inline(always)]
     pub fn words(&self) -> &[i64] {
         &self.words
@@ -159,6 +167,7 @@ static LISTS: LazyLock<RwLock<Lists>> = LazyLock::new(RwLock::default);
 
 impl ShapeList {
     /// Handle for unknown shapes.
+    #[doc(hidden)]
     pub const NONE: Self = Self(0);
 
     /// Returns the list of these inputs. *Cost*: a hash look-up under a read lock.
@@ -177,11 +186,13 @@ impl ShapeList {
     }
 
     /// Returns the details of the inputs, or `None` if they were not recorded.
+    #[doc(hidden)]
     pub fn details(self) -> Option<InputDetails> {
         details::split(self.words()?).0.map(details::decode)
     }
 
     /// Returns the list of the same inputs without their details.
+    #[doc(hidden)]
     pub fn without_details(self) -> Self {
         if !ARE_ANY_DETAILED.load(Ordering::Relaxed) {
             return self;
@@ -192,12 +203,14 @@ impl ShapeList {
 
     /// Returns `true` if the maximum number of lists is reached, so that further ones are
     /// [`NONE`](Self::NONE).
+    #[doc(hidden)]
     pub fn are_full() -> bool {
         LISTS.read().unwrap_or_else(PoisonError::into_inner).entries.len() >= MOST_LISTS
     }
 
     /// Returns `true` if all lists have their details. Returns `false` after the limit for lists
     /// with details is reached.
+    #[doc(hidden)]
     pub fn have_all_details() -> bool {
         let lists = LISTS.read().unwrap_or_else(PoisonError::into_inner);
         lists.without_details.len() < MOST_DETAILED
@@ -209,12 +222,14 @@ impl ShapeList {
     }
 
     /// Returns the handle as a number, which is 0 for [`NONE`](Self::NONE).
+    #[doc(hidden)]
     #[inline(always)]
     pub const fn number(self) -> u32 {
         self.0
     }
 
     /// Returns the handle with this [`number`](Self::number).
+    #[doc(hidden)]
     pub const fn from_number(number: u32) -> Self {
         Self(number)
     }

@@ -7,8 +7,8 @@ mod process;
 
 use std::sync::OnceLock;
 
+use mlprof_core::ActionDurations;
 use mlprof_core::RunContext;
-use mlprof_core::simple::ActionDurations;
 use mlprof_core::watcher::devices_now;
 use mlprof_events::live::TrainingState;
 use mlprof_events::names::OWN_TRAIN_DATALOADER_NEXT;

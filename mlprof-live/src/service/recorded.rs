@@ -143,10 +143,10 @@ pub(super) fn record(
 /// Returns the rank and world size of this process's training.
 fn run_of(watcher: &Watcher) -> RunContext {
     let training = watcher.states().0.into_iter().next();
-    let run = |it: TrainingState| RunContext {
-        rank: it.rank,
-        world_size: it.world_size,
-        ..RunContext::default()
+    let run = |it: TrainingState| {
+        let mut run = RunContext::default();
+        (run.rank, run.world_size) = (it.rank, it.world_size);
+        run
     };
     training.map(run).unwrap_or_default()
 }

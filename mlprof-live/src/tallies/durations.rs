@@ -1,6 +1,6 @@
 //! Durations of calls: their number, sum and distribution.
 
-use mlprof_core::simple::Distribution;
+use mlprof_core::Distribution;
 
 /// Calls and their durations, in ticks of the [clock](mlprof_events::clock).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -121,7 +121,7 @@ impl Watcher {
 
     /// Returns the durations of actions, if they are counted.
     #[cfg(any(feature = "metrics", feature = "otlp"))]
-    pub(crate) fn durations(&self) -> Vec<mlprof_core::simple::ActionDurations> {
+    pub(crate) fn durations(&self) -> Vec<mlprof_core::ActionDurations> {
         self.scraped.get().map(|scraped| scraped.durations()).unwrap_or_default()
     }
 

@@ -225,6 +225,7 @@ impl<'tree> Iterator for PreOrder<'tree> {
 impl ThreadCallTree {
     /// Returns all nodes in pre-order, each with its depth (0 for a root). Use it where recursion
     /// could overflow the stack. A tree is as deep as its calls of different functions are nested.
+    #[doc(hidden)]
     pub fn nodes(&self) -> impl Iterator<Item = (usize, &CallTreeNode)> {
         PreOrder { open: vec![self.roots.iter()] }
     }

@@ -3,6 +3,7 @@
 mod deep;
 #[doc(hidden)]
 pub mod prof;
+#[doc(hidden)]
 pub mod pstats;
 #[doc(hidden)]
 pub mod samples;
@@ -14,20 +15,21 @@ use super::regions::{DeviceRegion, DeviceTime};
 use super::samples::Samples;
 use super::steps::StepSeries;
 use super::{OpenAction, ReportHeader};
+use crate::value::report_value;
 use mlprof_events::ActionKind;
 
 /// Name that reports show in place of an action for work outside of any action.
 pub const OUTSIDE: &str = "(outside of any action)";
 
+report_value! {
 /// Advanced report of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct AdvancedReport {
+pub struct AdvancedReport from AdvancedReportParts {
     /// Run, stage, wall time and measurement overhead.
     pub header: ReportHeader,
-    /// Profiles of the actions, summed over all threads and ordered by total time, longest first.
-    /// The first report of a process also contains its [start-up](mlprof_events::startup), which
-    /// belongs to no thread.
+    /// One profile per action, all threads together, the longest total first. In the first report
+    /// of a process also its start-up, which is no thread's.
     pub actions: Vec<ActionProfile>,
     /// Call tree of every thread. Threads with the same name share one entry.
     pub threads: Vec<ThreadCallTree>,
@@ -48,11 +50,13 @@ pub struct AdvancedReport {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
+}
 
+report_value! {
 /// Profile of one action: everything that ran below it, including the action itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct ActionProfile {
+pub struct ActionProfile from ActionProfileParts {
     /// Name of the action.
     pub action: String,
     /// Nested stage that the action belongs to, if any (see
@@ -70,20 +74,23 @@ pub struct ActionProfile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceTime>,
 }
+}
 
 impl ActionProfile {
     /// Returns the name shown in reports and file names. The name of a nested stage is prepended,
     /// as in `[SanityCheck]validation_step`.
+    #[doc(hidden)]
     pub fn label(&self) -> String {
         super::label::with_stage(self.sub_stage, &self.action)
     }
 }
 
+report_value! {
 /// Function identity as in Python's `pstats`. Actions and spans without a source location have file
 /// `~` and line 0.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct FunctionKey {
+pub struct FunctionKey from FunctionKeyParts {
     /// Source file path.
     pub file: String,
     /// Line number, from 1. 0 if it is unknown.
@@ -91,11 +98,13 @@ pub struct FunctionKey {
     /// Name of the function, span or action.
     pub name: String,
 }
+}
 
+report_value! {
 /// Calls and times of one function below one action, in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct FunctionStatistics {
+pub struct FunctionStatistics from FunctionStatisticsParts {
     /// Identity of the function.
     pub function: FunctionKey,
     /// Call counts and times (`ncalls`, `tottime`, `cumtime`).
@@ -103,21 +112,25 @@ pub struct FunctionStatistics {
     /// Calls and times grouped by caller. Empty for the action itself unless it recursed.
     pub callers: Vec<CallerStatistics>,
 }
+}
 
+report_value! {
 /// Calls that came from one caller.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct CallerStatistics {
+pub struct CallerStatistics from CallerStatisticsParts {
     /// Identity of the caller.
     pub caller: FunctionKey,
     /// Call counts and times of these calls.
     pub calls: CallStatistics,
 }
+}
 
+report_value! {
 /// Counts and times as Python's `cProfile` defines them.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct CallStatistics {
+pub struct CallStatistics from CallStatisticsParts {
     /// Number of all calls, including recursive ones (`nc`).
     pub total_calls: u64,
     /// Number of primitive calls (`cc`), which are not made from inside a call of the same
@@ -131,6 +144,7 @@ pub struct CallStatistics {
     pub self_seconds: f64,
     /// Inclusive time of the primitive calls (`ct`, `cumtime`) in seconds.
     pub cumulative_seconds: f64,
+}
 }
 
 pub(super) fn is_zero(count: &u64) -> bool {
@@ -147,6 +161,7 @@ pub(super) fn is_zero(count: &u64) -> bool {
 ///   in the file.
 /// - `children`: the parent's children, again down to 50 levels.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ThreadCallTree {
     /// Name of the thread, or `thread-N` if it has none.
     pub thread: String,
@@ -156,6 +171,14 @@ pub struct ThreadCallTree {
     pub roots: Vec<CallTreeNode>,
 }
 
+impl ThreadCallTree {
+    #[doc(hidden)]
+    pub fn new(thread: String, threads: u64, roots: Vec<CallTreeNode>) -> Self {
+        Self { thread, threads, roots }
+    }
+}
+
+report_value! {
 /// Function at one position of a call tree. Times are in seconds.
 ///
 /// A recursive call is counted at the node where the function first appears on the path. There
@@ -163,7 +186,7 @@ pub struct ThreadCallTree {
 /// deeper.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct CallTreeNode {
+pub struct CallTreeNode from CallTreeNodeParts {
     /// Identity of the function.
     pub function: FunctionKey,
     /// Kind of the function, span or action.
@@ -172,4 +195,5 @@ pub struct CallTreeNode {
     pub calls: CallStatistics,
     /// Functions called from this node.
     pub children: Vec<CallTreeNode>,
+}
 }

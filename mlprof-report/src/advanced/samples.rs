@@ -1,7 +1,7 @@
 //! Samples as text: a line about the sampling, and one table per action.
 
 use std::cmp::Reverse;
-use std::fmt::Write;
+use std::fmt::{self, Display, Formatter, Write};
 
 use crate::advanced::ActionProfile;
 use crate::label::{notes, shown};
@@ -35,6 +35,13 @@ pub enum SampleOrder {
     Total,
     /// Waiting time in the function and its callees. Functions that never waited are omitted.
     Waiting,
+}
+
+/// The text of the report, as a table per action.
+impl Display for SamplesReport {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&paint(self))
+    }
 }
 
 /// Renders the report of a standalone sampler.

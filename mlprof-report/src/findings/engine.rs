@@ -78,6 +78,7 @@ impl Rules {
     }
 
     /// Returns all thresholds with their full names, as [`set`](Self::set) accepts them.
+    #[doc(hidden)]
     pub fn thresholds(&self) -> Vec<(String, Threshold)> {
         let of_rules = ALL.iter().map(|rule| (rule.name, rule.thresholds));
         let all = [(GENERAL_NAME, GENERAL)].into_iter().chain(of_rules);
@@ -104,6 +105,7 @@ impl Rules {
 
     /// Stores the findings of `report` in it as its [findings](Report::findings). Kinds of reports
     /// without findings are unchanged.
+    #[doc(hidden)]
     #[must_use]
     pub fn annotate(&self, report: Report) -> Report {
         let findings = self.apply(&report);
@@ -111,6 +113,7 @@ impl Rules {
     }
 
     /// Returns the outcome of every rule for `report`, with the numbers that it used.
+    #[doc(hidden)]
     pub fn explain(&self, report: &Report) -> Vec<Explanation> {
         let facts = Facts::of(report);
         let explain = |rule: &&Rule| Explanation {
@@ -122,14 +125,16 @@ impl Rules {
         ALL.iter().map(explain).collect()
     }
 
-    /// Returns findings from the comparison of several ranks of one run. Returns no findings for
-    /// the reports of one process. A finding refers to the slowest rank.
-    pub fn apply_to_ranks(&self, reports: &[Report]) -> Vec<Finding> {
+    /// Returns the findings of several processes of one run, compared with each other; none for the
+    /// reports of one process.
+    #[cfg(test)]
+    pub(crate) fn apply_to_ranks(&self, reports: &[Report]) -> Vec<Finding> {
         self.found_in_ranks(reports).into_iter().map(|(_, finding)| finding).collect()
     }
 
     /// Returns the outcome of the comparison of several ranks, with the numbers that it used. If
     /// all reports are of one process, the outcome is [`Outcome::NoInputs`].
+    #[doc(hidden)]
     pub fn explain_ranks(&self, reports: &[Report]) -> Explanation {
         let examined = self.examine_ranks(reports);
         let outcome = examined.map_or_else(
@@ -149,8 +154,8 @@ impl Rules {
         }
     }
 
-    /// Returns the findings of [`apply_to_ranks`](Self::apply_to_ranks), each with the index of its
-    /// report.
+    /// Compares the reports of several processes of one run, and returns which of the reports each
+    /// finding is of. The finding is of the slowest process.
     pub(crate) fn found_in_ranks(&self, reports: &[Report]) -> Vec<(usize, Finding)> {
         match self.examine_ranks(reports) {
             Some(Examined { outcome: Outcome::Found(findings), slowest: Some(index) }) => {

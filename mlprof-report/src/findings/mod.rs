@@ -42,6 +42,10 @@ pub(crate) mod samples;
 pub mod text;
 
 #[cfg(feature = "findings")]
-pub use engine::{Explanation, Rules};
+#[doc(hidden)]
+pub use engine::Explanation;
 #[cfg(feature = "findings")]
+pub use engine::Rules;
+#[cfg(feature = "findings")]
+#[doc(hidden)]
 pub use rule::{Outcome, Threshold};

@@ -8,18 +8,22 @@ pub mod text;
 use serde::Serialize;
 
 use super::ReportHeader;
+use crate::value::report_value;
 
+report_value! {
 /// Line report of one process, summed over all threads.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct LinesReport {
+pub struct LinesReport from LinesReportParts {
     /// Run, wall time and measurement overhead. Each hit of a line counts as a scope.
     pub header: ReportHeader,
     /// Functions, ordered by file and line.
     pub functions: Vec<FunctionLines>,
 }
+}
 
 /// The lines of one function. Times are in seconds.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct FunctionLines {
@@ -48,6 +52,7 @@ pub struct FunctionLines {
 }
 
 /// Statistics of one line.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct LineStatistics {
@@ -64,6 +69,7 @@ pub struct LineStatistics {
 }
 
 /// Host memory around one line, in bytes as requested by the program.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct LineMemory {

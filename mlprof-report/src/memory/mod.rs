@@ -7,16 +7,19 @@ use serde::Serialize;
 
 #[cfg(feature = "html")]
 pub(crate) use self::paint::{actions_table, tree_table};
+#[doc(hidden)]
 pub use self::paint::{paint, paint_on_console};
 use super::finding::Finding;
 use super::{OpenAction, ReportHeader, label};
+use crate::value::report_value;
 use mlprof_events::ActionKind;
 use mlprof_events::Tallies;
 
+report_value! {
 /// Memory report of one stage. Sizes are in bytes, as requested by the program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct MemoryReport {
+pub struct MemoryReport from MemoryReportParts {
     /// Run, stage, wall time and measurement overhead.
     pub header: ReportHeader,
     /// Memory of the whole process.
@@ -40,8 +43,10 @@ pub struct MemoryReport {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
+}
 
 /// Memory of all threads, inside and outside of actions.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ProcessMemory {
@@ -59,6 +64,7 @@ pub struct ProcessMemory {
 }
 
 /// Rows of one thread, or of all threads with one name.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ThreadMemory {
@@ -72,6 +78,7 @@ pub struct ThreadMemory {
 
 /// Memory of one action: the allocations and frees of all its finished calls, each on its own
 /// thread.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ActionMemory {
@@ -102,6 +109,7 @@ impl ActionMemory {
 }
 
 /// Blocks that were live at one moment, by the call path that allocated them.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MemoryTree {
@@ -115,6 +123,7 @@ pub struct MemoryTree {
 }
 
 /// Live blocks of one call path and the paths below it.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct PathMemory {

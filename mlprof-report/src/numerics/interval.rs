@@ -9,6 +9,7 @@ const NAMES_SHOWN: usize = 4;
 
 /// Part of a step, in execution order, in which a tensor stopped being finite. Its precision
 /// depends on the hooks.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case", tag = "pass")]
@@ -42,6 +43,7 @@ pub enum FaultInterval {
 }
 
 /// Module at one end of a [`FaultInterval`].
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct IntervalEnd {

@@ -20,11 +20,15 @@ pub use self::paint::paint;
 pub(crate) use self::paint::{run_again, tensors_table, whereabouts};
 pub use self::record::RecordedTensor;
 #[doc(hidden)]
+pub use self::record::RecordedTensorParts;
+#[doc(hidden)]
 pub use self::record::{RECORD_VERSION, RecordHeader, op_in_module};
 pub(crate) use self::shown_number::{shown_norm, shown_number};
 #[doc(hidden)]
 pub use self::sketch::{SKETCH, Sketcher};
 pub use self::statistics::TensorStatistics;
+#[doc(hidden)]
+pub use self::statistics::TensorStatisticsParts;
 #[doc(hidden)]
 pub use self::statistics::{SAMPLE, sample_every, sampled_numbers};
 #[doc(hidden)]
@@ -36,11 +40,13 @@ pub(crate) use self::trouble::{FoundTrouble, TroubleLimits, has_enough, troubles
 pub use self::trouble::{Trouble, TroubleKind};
 use super::ReportHeader;
 use crate::finding::Finding;
+use crate::value::report_value;
 
+report_value! {
 /// Numerics report of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct NumericsReport {
+pub struct NumericsReport from NumericsReportParts {
     /// Run, stage, wall time and measurement overhead.
     pub header: ReportHeader,
     /// Number of steps of the stage.
@@ -72,8 +78,10 @@ pub struct NumericsReport {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
+}
 
 /// Result of repeating a step's batch from the same parameters, with all of its numbers recorded.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Rerun {
@@ -88,13 +96,14 @@ pub struct Rerun {
     pub failure: Option<String>,
 }
 
+report_value! {
 /// Statistics of all tensors of one place, over all recorded steps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct TensorRow {
+pub struct TensorRow from TensorRowParts {
     /// Role of the tensors.
     pub role: TensorRole,
-    /// Module that returned the tensors, op [in its module](op_in_module), or parameter.
+    /// The module that returned them, the op in its module, or the parameter.
     pub name: String,
     /// Element type of the last tensor.
     pub element_type: String,
@@ -108,6 +117,7 @@ pub struct TensorRow {
     pub last: TensorStatistics,
     /// Statistics of all tensors together.
     pub all: TensorStatistics,
+}
 }
 
 #[cfg(all(test, not(loom)))]

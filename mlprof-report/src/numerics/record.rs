@@ -9,6 +9,7 @@ use serde_json::Result;
 
 use super::{FaultInterval, TensorStatistics, shown_number};
 use crate::machine::Machine;
+use crate::value::report_value;
 use crate::{Setting, label};
 
 /// Version of the record's layout. It is raised when a field is removed or changes its meaning. New
@@ -51,15 +52,16 @@ pub struct RecordHeader {
     pub settings: Vec<Setting>,
 }
 
+report_value! {
 /// A tensor in a step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct RecordedTensor {
+pub struct RecordedTensor from RecordedTensorParts {
     /// Number of the step, from 0 in its stage.
     pub step: u64,
     /// Role of the tensor.
     pub role: TensorRole,
-    /// Module that returned the tensor, op [in its module](op_in_module), or parameter.
+    /// The module that has returned it, the op in its module, or the parameter.
     pub name: String,
     /// Index among the tensors with this name and role in the step, from 0.
     pub call: u64,
@@ -86,9 +88,9 @@ pub struct RecordedTensor {
     /// finite.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "sample")]
     pub sample: Vec<Option<f64>>,
-    /// [Sketch](super::Sketcher) of all numbers, for estimating the distance between whole tensors.
-    /// It is empty if the sample contains all numbers, if no hash is recorded, or if the tensor is
-    /// on a device.
+    /// A sketch of all its numbers, by which the distance of whole tensors is
+    /// estimated. It is empty where the sample has all numbers, where no hash is recorded, and of
+    /// a tensor on a device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sketch: Vec<f64>,
     /// Part of the step in which the numbers stopped being finite, if hooks know it. Recorded only
@@ -118,6 +120,7 @@ pub struct RecordedTensor {
     /// `true` if the tensor comes from a second run of the step's batch.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_rerun: bool,
+}
 }
 
 fn is_false(value: &bool) -> bool {
@@ -181,7 +184,7 @@ pub fn op_in_module(op: &str, module: &str) -> String {
     format!("{module}{IN_MODULE}{op}")
 }
 
-/// Splits [such a name](op_in_module) into the op and the text about its module.
+/// The op, and the module that it is in, of such a name.
 fn op_and_module(name: &str) -> (String, String) {
     match name.rsplit_once(IN_MODULE) {
         Some((module, op)) => (label::shown(op), format!(" in {}", label::shown(module))),
@@ -213,6 +216,7 @@ impl RecordHeader {
 impl RecordedTensor {
     /// Returns `true` if the tensor is not finite although its input is finite or unknown. Also
     /// returns `true` if the tensor has NaN and its input has none.
+    #[doc(hidden)]
     pub fn makes_not_finite(&self) -> bool {
         !self.statistics.is_finite()
             && self.input.is_none_or(|input| {
@@ -222,6 +226,7 @@ impl RecordedTensor {
 
     /// Describes the numbers that are not finite and the state of the input, as a sentence. The
     /// tensor must contain NaN or infinite numbers.
+    #[doc(hidden)]
     pub fn what_is_not_finite(&self) -> String {
         let statistics = &self.statistics;
         let name = label::shown(&self.name);
@@ -290,6 +295,7 @@ impl RecordedTensor {
     /// # Errors
     ///
     /// Returns the serializer's error. No tensor of mlprof can cause one.
+    #[doc(hidden)]
     pub fn to_line(&self) -> Result<String> {
         Ok(serde_json::to_string(self)? + "\n")
     }
@@ -299,6 +305,7 @@ impl RecordedTensor {
     /// # Errors
     ///
     /// Returns an error if the line is invalid JSON or lacks a field.
+    #[doc(hidden)]
     #[cfg(feature = "read")]
     pub fn from_line(line: &str) -> Result<Self> {
         serde_json::from_str(line)

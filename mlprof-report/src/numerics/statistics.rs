@@ -1,5 +1,6 @@
 //! Statistics of the numbers in a tensor.
 
+use crate::value::report_value;
 use mlprof_events::Reduced;
 use serde::Serialize;
 #[cfg(feature = "read")]
@@ -14,10 +15,11 @@ pub fn sample_every(count: u64) -> u64 {
     count.div_ceil(SAMPLE as u64).max(1)
 }
 
+report_value! {
 /// Statistics of the numbers in a tensor. All fields except counts refer to finite numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct TensorStatistics {
+pub struct TensorStatistics from TensorStatisticsParts {
     /// Number of elements.
     pub count: u64,
     /// Number of NaN values.
@@ -47,6 +49,7 @@ pub struct TensorStatistics {
     /// Smallest nonzero absolute value.
     pub least_magnitude: Option<f64>,
 }
+}
 
 #[cfg(feature = "read")]
 fn null_as_infinity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
@@ -60,11 +63,13 @@ impl TensorStatistics {
     }
 
     /// Returns the number of finite values.
+    #[doc(hidden)]
     pub const fn finite(&self) -> u64 {
         self.count - self.nans - self.infinities
     }
 
     /// Returns the root mean square of the finite values.
+    #[doc(hidden)]
     pub fn root_mean_square(&self) -> f64 {
         match self.finite() {
             0 => 0.0,
@@ -74,12 +79,14 @@ impl TensorStatistics {
 
     /// Returns the ratio of the largest to the smallest nonzero absolute value, in powers of two.
     /// Returns `None` if all values are 0.
+    #[doc(hidden)]
     pub fn dynamic_range(&self) -> Option<f64> {
         let largest = self.maximum?.abs().max(self.minimum?.abs());
         Some((largest / self.least_magnitude?).log2())
     }
 
     /// Creates the statistics of a tensor of `count` numbers that its device has reduced.
+    #[doc(hidden)]
     pub fn of_reduced(count: u64, reduced: &Reduced) -> Self {
         let finite = count.saturating_sub(reduced.nans + reduced.infinities);
         let is_any_finite = finite > 0;
@@ -106,6 +113,7 @@ impl TensorStatistics {
     }
 
     /// Returns the combined statistics of both tensors.
+    #[doc(hidden)]
     #[must_use]
     pub fn merged(&self, other: &Self) -> Self {
         let both =

@@ -32,6 +32,7 @@ pub enum TroubleKind {
 /// A trouble at one place.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
+#[non_exhaustive]
 pub struct Trouble {
     /// Kind of the trouble.
     pub kind: TroubleKind,

@@ -35,6 +35,7 @@ impl Output {
     /// Returns the path of a file for a part of a stage: `{stage}-{filename}[-{rank}].{ending}`.
     /// The file is in the directory of this output, or else in the trainer's directory. Returns
     /// `None` if there is no directory.
+    #[doc(hidden)]
     pub fn part_path(
         &self,
         stage: Option<Stage>,
@@ -46,6 +47,7 @@ impl Output {
     }
 
     /// Returns the path of this output's file with the given extension, if it has a directory.
+    #[doc(hidden)]
     pub fn own_path(&self, extension: &str) -> Option<PathBuf> {
         Some(self.directory()?.join(self.own_file_name(None, extension)))
     }

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use console::Console;
+#[doc(hidden)]
 pub use console::say;
 #[doc(hidden)]
 pub use deduplicate::deliver_together;
@@ -157,9 +158,8 @@ impl Output {
         self
     }
 
-    /// Enables or disables HTML files. If enabled, every report is also written to
-    /// `{stage}-{filename}[-{rank}].html` in the same directory. See [`page`](crate::page).
-    /// Requires the feature `html`.
+    /// Whether every report is written as an HTML page, too: `{stage}-{filename}[-{rank}].html` in
+    /// the same directory. Needs the feature `html`.
     #[cfg(feature = "html")]
     #[must_use]
     pub fn html(mut self, writes: bool) -> Self {
@@ -213,6 +213,7 @@ impl Output {
     }
 
     /// Adds a note to all reports that are delivered from now on, below their own notes.
+    #[doc(hidden)]
     pub fn note(&self, note: impl Into<String>) {
         self.state().notes.push(note.into());
     }
@@ -230,6 +231,7 @@ impl Output {
 
     /// Sets the stage and the rank, which are parts of file names. A stage that begins while
     /// another one runs is nested in it. If the same stage is already running, it starts again.
+    #[doc(hidden)]
     pub fn setup(&self, stage: Stage, run: &RunContext) {
         let environment = self.environment();
         let mut state = self.state();
@@ -241,6 +243,7 @@ impl Output {
     /// Ends `stage`, or for `None` the stage that [`stage`](Self::stage) returns. The enclosing
     /// stage continues. No file needs closing, because every report is written and closed at once.
     /// Stage and rank are kept for a report that follows.
+    #[doc(hidden)]
     pub fn teardown(&self, stage: Option<Stage>) {
         let mut state = self.state();
         if let Some(ended) = state.running.end(stage)
@@ -253,28 +256,33 @@ impl Output {
     /// Returns the stage of a report that is made now. This is the innermost running stage with its
     /// own report, or the stage that ended last. A sanity check has no report and belongs to the
     /// fit.
+    #[doc(hidden)]
     pub fn stage(&self) -> Option<Stage> {
         let state = self.state();
         state.running_with_report().or(state.reported)
     }
 
     /// Returns `true` if a stage with its own report is running.
+    #[doc(hidden)]
     pub fn is_in_a_stage(&self) -> bool {
         self.state().running_with_report().is_some()
     }
 
     /// Suppresses printing from now on, so that reports go only to files.
+    #[doc(hidden)]
     pub fn stop_printing(&self) {
         self.state().is_silent = true;
     }
 
     /// Assigns reports from now on to no stage, unless a stage is running.
+    #[doc(hidden)]
     pub fn leave_stages(&self) {
         self.state().reported = None;
     }
 
     /// Returns the rank, world size and directory that were last set by [`setup`](Self::setup).
     /// Before the first call, they come from the environment.
+    #[doc(hidden)]
     pub fn run(&self) -> RunContext {
         self.state().run.clone().unwrap_or_else(RunContext::from_environment)
     }
@@ -289,6 +297,7 @@ impl Output {
     ///
     /// Returns the path, or `None` if the file could not be written. The first such failure of this
     /// output causes a warning on standard error.
+    #[doc(hidden)]
     pub fn write_file(
         &self,
         action: Option<&str>,
@@ -317,6 +326,7 @@ impl Output {
 
     /// Prints a warning on standard error that a file could not be written, unless this output
     /// already printed one.
+    #[doc(hidden)]
     pub fn warn_of_missing(&self, path: &Path, error: &io::Error) {
         self.warn_once(path, error, "The file is missing", &mut Console::standard());
     }
@@ -340,6 +350,7 @@ impl Output {
 
 /// Returns `{stem}.{ending}` as a file name that is valid on every file system. A stem that is too
 /// long is truncated and ends in a hash of the full stem.
+#[doc(hidden)]
 pub fn safe_file_name(stem: &str, ending: &str) -> String {
     name::file_name(&[name::Part::Free(stem)], 1, ending)
 }
@@ -362,6 +373,7 @@ pub fn safe_file_name(stem: &str, ending: &str) -> String {
 ///
 /// Returns the error of `write`, or an error if the file cannot be created or flushed to disk. In
 /// these cases the existing file is unchanged.
+#[doc(hidden)]
 pub fn write_file(
     path: &Path,
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,

@@ -7,20 +7,24 @@ use serde::Serialize;
 
 use super::{Overhead, ReportHeader, SCHEMA_VERSION, Units};
 use crate::missing::Missing;
+use crate::value::report_value;
 use mlprof_events::{RunContext, UtcTime};
 
+report_value! {
 /// Report of a standalone `sampler::Sampler`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct SamplesReport {
+pub struct SamplesReport from SamplesReportParts {
     /// Run and wall time.
     pub header: ReportHeader,
     /// The sampling results.
     pub samples: Samples,
 }
+}
 
 impl SamplesReport {
     /// Creates the report of a sampler that started at the given time.
+    #[doc(hidden)]
     pub fn new(samples: Samples, started_at: UtcTime, run: &RunContext) -> Self {
         let header = ReportHeader {
             schema_version: SCHEMA_VERSION,
@@ -48,6 +52,7 @@ impl SamplesReport {
 /// A *tick* is one expiry of a thread's timer. A thread is *stalled* if it cannot be interrupted at
 /// that time. It is then ready without a processor, or waits for a disk. Its ticks count at the
 /// point where it continues.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Samples {
@@ -132,6 +137,7 @@ impl Samples {
 }
 
 /// Number of samples, and the ticks that they represent.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SampleCounts {
@@ -146,6 +152,7 @@ pub struct SampleCounts {
 }
 
 /// Samples taken while an action was open, on the threads that had it open.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ActionSamples {
@@ -182,6 +189,7 @@ impl ActionSamples {
 }
 
 /// Samples of one function in an action.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SampledFunction {
@@ -195,6 +203,7 @@ pub struct SampledFunction {
 }
 
 /// A sampled function, as described by debug information or a symbol table.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SampledCode {
@@ -209,6 +218,7 @@ pub struct SampledCode {
 }
 
 /// Ticks of the threads with one name.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ThreadSamples {
@@ -225,6 +235,7 @@ pub struct ThreadSamples {
 }
 
 /// Node of the stack tree: an action, or a function below it.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StackNode {

@@ -15,17 +15,18 @@ use super::finding::Finding;
 use super::regions::{DeviceRegion, DeviceTime};
 use super::steps::StepSeries;
 use super::{OpenAction, ReportHeader};
+use crate::value::report_value;
 use mlprof_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
+report_value! {
 /// Simple report of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct SimpleReport {
+pub struct SimpleReport from SimpleReportParts {
     /// Run, stage, wall time and measurement overhead.
     pub header: ReportHeader,
-    /// Actions summed over all threads, one row each, ordered by total time, longest first. The
-    /// first report of a process also contains the rows of its [start-up](mlprof_events::startup),
-    /// which belong to no thread.
+    /// All threads together, one row per action, the longest total first. In the first report of a
+    /// process also the rows of its start-up, which are no thread's.
     pub actions: Vec<ActionStatistics>,
     /// Actions by thread.
     pub threads: Vec<ThreadStatistics>,
@@ -45,17 +46,19 @@ pub struct SimpleReport {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
+}
 
 impl SimpleReport {
-    /// Returns `true` if `row` belongs to the [start-up](mlprof_events::startup). It happened
-    /// before the stage and is not part of its wall time.
-    pub fn is_startup(&self, row: &ActionStatistics) -> bool {
+    /// Whether `row` is one of the start-up, which came before the stage
+    /// and is no part of its wall time.
+    pub(crate) fn is_startup(&self, row: &ActionStatistics) -> bool {
         self.header.startup.is_some()
             && row.sub_stage.is_none()
             && [PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN].contains(&row.action.as_str())
     }
 }
 
+report_value! {
 /// Time that training spent waiting for the next batch. It is the time in actions with names that
 /// end in `train_dataloader_next`. Trainers record such actions, and handwritten loops record them
 /// with `profile_iterable`.
@@ -67,7 +70,7 @@ impl SimpleReport {
 /// epoch's time, but the wait for validation data does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct DataWaiting {
+pub struct DataWaiting from DataWaitingParts {
     /// Time spent waiting, in seconds.
     pub waiting_seconds: f64,
     /// Time in `run_training_epoch`, in seconds. `None` if there is no such action.
@@ -75,11 +78,13 @@ pub struct DataWaiting {
     /// Share of waiting in `epoch_seconds`, or else in the wall time, 0 to 1.
     pub share: f64,
 }
+}
 
+report_value! {
 /// Rows of one thread, or of all threads with one name.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct ThreadStatistics {
+pub struct ThreadStatistics from ThreadStatisticsParts {
     /// Name of the thread, or `thread-N` if it has none.
     pub thread: String,
     /// Number of threads with this name.
@@ -87,11 +92,13 @@ pub struct ThreadStatistics {
     /// One row per action, ordered by total time, longest first.
     pub actions: Vec<ActionStatistics>,
 }
+}
 
+report_value! {
 /// Statistics of all finished calls of one action. Times are in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct ActionStatistics {
+pub struct ActionStatistics from ActionStatisticsParts {
     /// Name of the action.
     pub action: String,
     /// Nested stage that the row belongs to, if any. Rows of the sanity check are therefore
@@ -124,13 +131,15 @@ pub struct ActionStatistics {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceTime>,
 }
+}
 
+report_value! {
 /// Bytes that the calls of one action read and wrote, as the operating system counts them for the
 /// calling thread. As in `total_seconds`, nested actions are included and recursive calls count
 /// once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct IoStatistics {
+pub struct IoStatistics from IoStatisticsParts {
     /// Bytes returned by `read` and similar calls, from files, pipes, sockets and terminals. Many
     /// of them may come from the page cache. Data read through a memory map is not included.
     pub read_bytes: u64,
@@ -143,14 +152,17 @@ pub struct IoStatistics {
     /// modified.
     pub storage_written_bytes: u64,
 }
+}
 
 impl IoStatistics {
     /// Returns `true` if all counters are 0.
+    #[doc(hidden)]
     pub fn is_zero(&self) -> bool {
         *self == Self::default()
     }
 
     /// Returns the difference from the counters at `start` to these counters.
+    #[doc(hidden)]
     pub fn since(&self, start: &Self) -> Self {
         let since = |pick: fn(&Self) -> u64| pick(self).saturating_sub(pick(start));
         Self {
@@ -162,6 +174,7 @@ impl IoStatistics {
     }
 
     /// Adds other counters to these.
+    #[doc(hidden)]
     pub fn add(&mut self, other: &Self) {
         self.read_bytes += other.read_bytes;
         self.written_bytes += other.written_bytes;
@@ -170,12 +183,13 @@ impl IoStatistics {
     }
 }
 
+report_value! {
 /// CPU time and context switches of the calls of one action, as counted by the operating system. As
 /// in `total_seconds`, nested actions are included and recursive calls count once. Times are in
 /// seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct CpuStatistics {
+pub struct CpuStatistics from CpuStatisticsParts {
     /// CPU time of the thread that ran the action, in user and system mode, in seconds. During the
     /// rest of the action's time, the thread [waited](ActionStatistics::waiting_seconds).
     pub thread_seconds: f64,
@@ -190,11 +204,13 @@ pub struct CpuStatistics {
     /// Number of involuntary context switches. The system gave the core to another thread.
     pub involuntary_switches: u64,
 }
+}
 
 impl ActionStatistics {
     /// Returns the part of `total_seconds` in which the thread was not working, in seconds. It
     /// waited for an event or for a core. Returns `None` if CPU time was not measured
     /// (`SimpleProfiler::measure_cpu`).
+    #[doc(hidden)]
     pub fn waiting_seconds(&self) -> Option<f64> {
         // CPU time is read just outside of the two timestamps of the action, so it can exceed the
         // duration slightly.
@@ -204,6 +220,7 @@ impl ActionStatistics {
     /// Returns the mean number of cores that the process kept busy while the action ran. Returns
     /// `None` if CPU time was not measured. The value is meaningful only for actions that do not
     /// run concurrently, see [`CpuStatistics::process_seconds`].
+    #[doc(hidden)]
     pub fn busy_cores(&self) -> Option<f64> {
         let cpu = self.cpu.filter(|_| self.total_seconds > 0.0)?;
         Some(cpu.process_seconds / self.total_seconds)
@@ -211,6 +228,7 @@ impl ActionStatistics {
 
     /// Returns the name as reports show it. Rows of a nested stage carry its name, as in
     /// `[SanityCheck]validation_step`.
+    #[doc(hidden)]
     pub fn label(&self) -> String {
         super::label::with_stage(self.sub_stage, &self.action)
     }
@@ -222,6 +240,7 @@ impl ActionStatistics {
     }
 }
 
+report_value! {
 /// Distribution of the durations of several calls. Times are in seconds.
 ///
 /// Percentiles come from a histogram with eight buckets per power of two. They are within 7 % of
@@ -230,7 +249,7 @@ impl ActionStatistics {
 /// histogram's sum.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct DurationStatistics {
+pub struct DurationStatistics from DurationStatisticsParts {
     /// Shortest duration in seconds.
     pub min_seconds: f64,
     /// Mean duration in seconds.
@@ -246,11 +265,13 @@ pub struct DurationStatistics {
     /// Longest duration in seconds.
     pub max_seconds: f64,
 }
+}
 
 /// Confidence limits of the median of an unlimited number of such calls, at 99 %. They depend only
 /// on the order of the calls, for any distribution of durations. The calls are assumed to be
 /// independent, which holds only approximately within one run. The limits include the uncertainty
 /// of the histogram's buckets. Times are in seconds.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MedianLimits {

@@ -13,7 +13,7 @@ use crate::simple::{ActionStatistics, DurationStatistics};
 /// Sums and shares cover all actions, including those that are not shown.
 ///
 /// ```
-/// use mlprof_core::advanced::LineCountRestriction;
+/// use mlprof_core::report::LineCountRestriction;
 /// use mlprof_core::report::simple::lightning;
 /// use mlprof_core::report::simple::rows::Rows;
 /// use mlprof_core::{ProfilerExt, SimpleProfiler};

@@ -8,7 +8,7 @@ use mlprof_events::{Action, ActionKind, Direction, Phase, Stage, names};
 /// Part of a step's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepPart {
-    /// Waiting for data.
+    /// Ticks spent waiting for data.
     Data,
     /// Forward pass, see [`StepEntry::forward_seconds`].
     Forward,

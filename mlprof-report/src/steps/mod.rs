@@ -5,22 +5,26 @@ pub(crate) mod log;
 
 use serde::Serialize;
 
+#[doc(hidden)]
 pub use self::durations::{DurationBucket, StepDurations};
+use crate::value::report_value;
 use mlprof_events::OrderExt;
 use mlprof_events::Stage;
 
 /// Maximum number of entries of a series, independent of the number of steps.
+#[doc(hidden)]
 pub const MOST_ENTRIES: usize = 4096;
 
+report_value! {
 /// Steps of one stage in chronological order. These are the training steps, or the validation runs
 /// inside the training with one entry per run.
 ///
-/// With more than [`MOST_ENTRIES`] steps, two neighbours share an entry, then four, and so on. Each
-/// entry keeps its longest step, so that one slow step among a million stays visible. Single steps
-/// are counted in [histograms](StepDurations).
+/// Past [`MOST_ENTRIES`] steps neighbours share an entry, two and two, then four and four. What the
+/// longest of them was is kept, so that one slow step among a million is still seen, and single
+/// steps are counted in histograms.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct StepSeries {
+pub struct StepSeries from StepSeriesParts {
     /// Stage of the steps. `None` outside of any stage.
     pub stage: Option<Stage>,
     /// Number of steps in the entries.
@@ -32,14 +36,16 @@ pub struct StepSeries {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durations: Option<StepDurations>,
 }
+}
 
+report_value! {
 /// One step, or a few consecutive steps. Times are in seconds, and times that are omitted in JSON
 /// are 0.
 ///
 /// The parts are those of the thread that runs the loop. They add up to `seconds`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct StepEntry {
+pub struct StepEntry from StepEntryParts {
     /// Number of the first step, from 0 in its stage.
     pub number: u64,
     /// Number of steps in this entry.
@@ -62,8 +68,7 @@ pub struct StepEntry {
     /// Time from the gradients to the new parameters, in seconds.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub optimizer_seconds: f64,
-    /// Time in collectives such as `all_reduce_gradients`, in seconds. In these, processes wait for
-    /// each other ([`waits_for_other_ranks`](mlprof_events::names::waits_for_other_ranks)).
+    /// In collectives, as `all_reduce_gradients`, in which processes wait for each other.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub collective_seconds: f64,
     /// Remaining time in seconds: moving batches, callbacks, logging, and work between epochs.
@@ -76,8 +81,10 @@ pub struct StepEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowest: Option<SlowestAction>,
 }
+}
 
 /// Longest of the steps of one [`StepEntry`].
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct LongestStep {
@@ -88,6 +95,7 @@ pub struct LongestStep {
 }
 
 /// Action with the longest self time in a step.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SlowestAction {
@@ -113,11 +121,13 @@ pub(crate) const PARTS: [(&str, PartSeconds); 6] = [
 
 impl StepEntry {
     /// Returns the longest step of the entry.
+    #[doc(hidden)]
     pub fn longest(&self) -> LongestStep {
         self.longest.unwrap_or(LongestStep { number: self.number, seconds: self.seconds })
     }
 
     /// Returns the mean duration of the entry's steps, in seconds.
+    #[doc(hidden)]
     pub fn mean_seconds(&self) -> f64 {
         self.seconds / self.count.max(1) as f64
     }

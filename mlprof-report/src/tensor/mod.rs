@@ -4,6 +4,7 @@ pub(crate) mod device_counters;
 pub(crate) mod device_idle;
 mod device_time;
 pub(crate) mod finest;
+#[doc(hidden)]
 pub mod memory_over_time;
 #[doc(hidden)]
 pub mod modules;
@@ -15,25 +16,32 @@ mod thread;
 use serde::Serialize;
 
 pub(crate) use self::device_time::device_seconds;
+#[doc(hidden)]
 pub use self::finest::{FinestRow, finest_rows};
+#[doc(hidden)]
 pub use self::memory_over_time::MemoryOverTime;
 pub use self::table::{SortKey, TableOptions, TimeUnit};
+#[doc(hidden)]
 pub use self::thread::RecordedThread;
 use super::ReportHeader;
 use super::advanced::is_zero;
 use super::finding::Finding;
 use super::regions::DeviceRegion;
 use super::steps::StepSeries;
+#[doc(hidden)]
 pub use crate::tensor::device_counters::{
     ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics,
 };
+#[doc(hidden)]
 pub use crate::tensor::device_idle::{DeviceIdle, IdleGaps};
+use crate::value::report_value;
 use mlprof_events::{ActionKind, GroupBy, MemoryDevice, Phase, Schedule, TensorShape};
 
+report_value! {
 /// Tensor report of one stage, over all its cycles.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct TensorReport {
+pub struct TensorReport from TensorReportParts {
     /// Run, stage, wall time, measurement overhead and notes.
     pub header: ReportHeader,
     /// Schedule of the recorded steps. `None` without a schedule.
@@ -97,8 +105,10 @@ pub struct TensorReport {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
+}
 
 /// Summary of one cycle of the schedule.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct CycleSummary {
@@ -119,6 +129,7 @@ pub struct CycleSummary {
 }
 
 /// Number of events that were dropped because of a full buffer or a late arrival.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DroppedEvents {
@@ -131,6 +142,7 @@ pub struct DroppedEvents {
 }
 
 /// Compilation of a kernel, or autotuning among several kernels.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct TuningSummary {
@@ -142,11 +154,12 @@ pub struct TuningSummary {
     pub device_seconds: f64,
 }
 
+report_value! {
 /// Table of ops, actions, modules, functions and kernels, in order of their first run. There is one
 /// row per name, or per combination of the fields in [`GroupBy`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct KeyAverages {
+pub struct KeyAverages from KeyAveragesParts {
     /// Grouping of the rows.
     pub group_by: GroupBy,
     /// Name of the device in tables: `Device`, `CUDA`, …
@@ -156,7 +169,9 @@ pub struct KeyAverages {
     /// Rows of the table.
     pub rows: Vec<KeyAverage>,
 }
+}
 
+report_value! {
 /// Row of the table. Times are in seconds and memory is in bytes.
 ///
 /// Totals include nested calls. A recursive call is counted in `calls` but not again in the totals.
@@ -166,7 +181,7 @@ pub struct KeyAverages {
 /// host time, which is not part of the op's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
-pub struct KeyAverage {
+pub struct KeyAverage from KeyAverageParts {
     /// Name of the op, kernel, action, module or function. `ProfilerStep*` for all steps.
     pub name: String,
     /// Kind of the first call.
@@ -235,15 +250,18 @@ pub struct KeyAverage {
     #[serde(default)]
     pub flops: u64,
 }
+}
 
 impl KeyAverage {
     /// Returns the floating-point operations per second of device time, or of host time if there is
     /// no device time. Returns `None` without operations.
+    #[doc(hidden)]
     pub fn flops_per_second(&self) -> Option<f64> {
         per_second(self.flops, self.device_seconds, self.cpu_seconds)
     }
 
     /// Returns the mean host time of a call, in seconds.
+    #[doc(hidden)]
     pub fn mean_cpu_seconds(&self) -> f64 {
         if self.calls == 0 { 0.0 } else { self.cpu_seconds / self.calls as f64 }
     }
@@ -251,6 +269,7 @@ impl KeyAverage {
     /// Returns the mean of all calls except the first, in seconds. It is host time, or device time
     /// for a kernel. Returns `None` if there was only one call. The result lies between
     /// `min_seconds` and `max_seconds` of [`rest`](Self::rest).
+    #[doc(hidden)]
     pub fn rest_mean_seconds(&self) -> Option<f64> {
         let rest = self.rest?;
         let total = if self.is_on_device { self.device_seconds } else { self.cpu_seconds };
@@ -262,6 +281,7 @@ impl KeyAverage {
     }
 
     /// Returns the mean device time of a call, in seconds.
+    #[doc(hidden)]
     pub fn mean_device_seconds(&self) -> f64 {
         if self.calls == 0 { 0.0 } else { self.device_seconds / self.calls as f64 }
     }
@@ -273,6 +293,7 @@ fn per_second(flops: u64, device_seconds: f64, cpu_seconds: f64) -> Option<f64> 
 }
 
 /// Durations of all calls except the first.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct RestDurations {
@@ -287,6 +308,7 @@ pub struct RestDurations {
 }
 
 /// Memory of one device, in bytes.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MemoryUse {
@@ -306,6 +328,7 @@ impl KeyAverages {
     /// Returns the sum of all rows with the name `Total`. Self times, self memory, calls and FLOPs
     /// are additive. The device time of a kernel counts once, and not again for the op that
     /// launched it. Totals are sums of rows that contain each other, as in torch.
+    #[doc(hidden)]
     pub fn total_average(&self) -> KeyAverage {
         let mut total = KeyAverage {
             name: "Total".to_owned(),
@@ -355,6 +378,7 @@ impl KeyAverages {
     }
 
     /// Returns `true` if any row has device time.
+    #[doc(hidden)]
     pub fn has_device_time(&self) -> bool {
         self.rows.iter().any(|row| row.self_device_seconds > 0.0)
     }
@@ -370,6 +394,7 @@ impl KeyAverages {
 ///   number. A backward op belongs to the modules in which its forward op ran.
 /// - Recursive calls of a module count once.
 /// - Host time of ops that ran on another thread for the module is included.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ModuleStatistics {
@@ -391,6 +416,7 @@ pub struct ModuleStatistics {
 }
 
 /// Cost of modules.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ModuleCost {

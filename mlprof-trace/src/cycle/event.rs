@@ -138,6 +138,7 @@ impl Event {
 
     /// Returns the index among the collectives of the run, if it [is
     /// one](mlprof_events::Observation::Collective). *Cost*: a look-up of the action.
+    #[doc(hidden)]
     pub fn collective(&self) -> Option<u32> {
         let can_be = self.action.kind().is_action() && self.action.kind() != ActionKind::Step;
         self.sequence.checked_sub(1).filter(|_| can_be)

@@ -27,6 +27,7 @@ use mlprof_events::{
 /// One completed cycle of a [`Schedule`](mlprof_events::Schedule), as passed to
 /// `TensorProfiler::on_trace_ready`.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Cycle {
     /// Index of the cycle in its stage, counted from 0.
     pub number: u64,
@@ -47,6 +48,7 @@ pub struct Cycle {
     /// chronological order, at most the first 4,096.
     pub pauses: Vec<(Timestamp, Timestamp)>,
     /// Readings of the machine's clocks at the beginning and at the end.
+    #[doc(hidden)]
     pub clocks: [ClockReading; 2],
     /// Events on devices, in the order in which they were reported.
     pub device_events: Vec<DeviceEvent>,
@@ -75,6 +77,7 @@ pub struct Cycle {
 
 /// Record of one thread.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Track {
     /// Name of the thread.
     pub thread_name: String,
@@ -110,11 +113,13 @@ impl Track {
     }
 
     /// Returns the number of events.
+    #[doc(hidden)]
     pub fn event_count(&self) -> usize {
         self.events.len() + self.calls.len()
     }
 
     /// Returns the allocations and deallocations of the thread in chronological order.
+    #[doc(hidden)]
     pub fn memory_events(&self) -> impl DoubleEndedIterator<Item = MemoryEvent> + '_ {
         InTimeOrder::new(&self.memory, &self.past_memory, |words| {
             Some(MemoryEvent::from_words(words))
@@ -122,6 +127,7 @@ impl Track {
     }
 
     /// Returns the number of allocations and deallocations.
+    #[doc(hidden)]
     pub fn memory_event_count(&self) -> usize {
         self.memory.len() + self.past_memory.len()
     }
@@ -283,21 +289,25 @@ impl Cycle {
     }
 
     /// Returns the number of events on all threads.
+    #[doc(hidden)]
     pub fn event_count(&self) -> usize {
         self.tracks.iter().map(Track::event_count).sum()
     }
 
     /// Returns the duration of the cycle in nanoseconds.
+    #[doc(hidden)]
     pub fn wall_nanoseconds(&self) -> u64 {
         self.nanoseconds_between(self.started, self.ended)
     }
 
     /// Returns the duration of the recording in nanoseconds, without pauses.
+    #[doc(hidden)]
     pub fn recorded_nanoseconds(&self) -> u64 {
         self.wall_nanoseconds().saturating_sub(self.rate.nanoseconds(self.paused_ticks))
     }
 
     /// Returns the nanoseconds between two moments, or 0 if `to` is not later than `from`.
+    #[doc(hidden)]
     pub fn nanoseconds_between(&self, from: Timestamp, to: Timestamp) -> u64 {
         self.rate.nanoseconds(to.ticks().saturating_sub(from.ticks()))
     }
@@ -314,7 +324,7 @@ impl Cycle {
     }
 
     /// Returns the maximum error of the time of a reading, in nanoseconds.
-    pub fn error_of(&self, reading: &ClockReading) -> u64 {
+    pub(crate) fn error_of(&self, reading: &ClockReading) -> u64 {
         self.rate.nanoseconds(reading.ticks_apart).div_ceil(2)
     }
 
@@ -325,6 +335,7 @@ impl Cycle {
 
     /// Returns the actions that were open at an op's call site, outermost first, with their thread
     /// and step.
+    #[doc(hidden)]
     pub fn context(&self, context: Context) -> Option<ContextActions<'_>> {
         let entry = self.contexts.get(context.number() as usize - 1)?;
         Some(ContextActions { step: entry.step, thread: entry.thread, actions: &entry.actions })

@@ -9,10 +9,10 @@
 //! steps are named `ProfilerStep*`. A scope that crosses others counts as a call but has no self
 //! time. Otherwise its time would be counted twice.
 //!
-//! *Limits*: every frame of a stack is repeated in the lines of all stacks below it, so the text
-//! grows with the square of the recursion depth. A stack has at most [`MOST_FRAMES`] frames, and
-//! there are at most [`MOST_STACKS`] stacks with [`MOST_BYTES`] of text. Everything beyond the
-//! limit is one frame, [`CUT`], with the sum of the values; [`FlameGraph::cut`] counts it.
+//! *Limits*: every frame of a stack stands in the lines of all stacks below it, so that the text
+//! grows with the square of a recursion's depth. The number of frames of a stack, the number of
+//! stacks and the size of the text are limited. What is further inside is one frame, which has all
+//! values of what it stands for.
 
 mod stacks;
 
@@ -26,7 +26,9 @@ use crate::cycle::Cycle;
 use mlprof_events::OrderExt;
 use mlprof_events::{Action, ActionKind};
 #[cfg(feature = "flame")]
+#[doc(hidden)]
 pub use mlprof_report::folded::draw;
+#[doc(hidden)]
 pub use mlprof_report::folded::{
     CUT, Extent, MOST_BYTES, MOST_FRAMES, MOST_STACKS, Room, frame_name,
 };
@@ -51,10 +53,12 @@ pub enum FlameMetric {
 
 impl FlameMetric {
     /// All metrics.
+    #[doc(hidden)]
     pub const ALL: [Self; 4] =
         [Self::SelfCpuTime, Self::SelfDeviceTime, Self::AllocatedBytes, Self::Calls];
 
     /// Returns the name in file names and JSON: `self_cpu_time`, …
+    #[doc(hidden)]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::SelfCpuTime => "self_cpu_time",
@@ -65,6 +69,7 @@ impl FlameMetric {
     }
 
     /// Returns the unit of the values.
+    #[doc(hidden)]
     pub const fn unit(self) -> &'static str {
         match self {
             Self::SelfCpuTime | Self::SelfDeviceTime => "us",
@@ -117,6 +122,7 @@ type NodeId = u32;
 const NOWHERE: NodeId = NodeId::MAX;
 
 /// All stacks of a cycle with their values.
+#[doc(hidden)]
 #[derive(Debug, Default)]
 pub struct FlameGraph {
     nodes: Vec<Node>,
@@ -128,8 +134,8 @@ pub struct FlameGraph {
 }
 
 impl FlameGraph {
-    /// Builds the stacks of a cycle. *Cost*: about 50 ns per event. The memory depends on the
-    /// number of different stacks, within the [limits](self).
+    /// The stacks of a cycle. *Cost*: some 50 ns per event; memory by the number of different
+    /// stacks, within the limits.
     pub fn of(cycle: &Cycle) -> Self {
         let mut graph = Self {
             #[cfg(feature = "flame")]

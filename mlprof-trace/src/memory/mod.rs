@@ -20,9 +20,9 @@
 //! The level before the recording is known only if hooks report the
 //! [total](mlprof_events::MemoryChange::total_allocated).
 //!
-//! *Memory and time*: building the timeline takes about 150 bytes and 1 µs per allocation. The
-//! result is small: at most [`MOST_SAMPLES`] moments per device, each of which is the highest of
-//! its neighbourhood. The peak is exact.
+//! *Memory and time*: some 150 bytes and 1 µs per allocation while the timeline is made. What comes
+//! out is small: at most 4,096 moments per device, of which each is the highest of its
+//! neighbourhood; the peak is exact.
 
 mod categories;
 mod changes;
@@ -45,6 +45,7 @@ use mlprof_report::output::write_file;
 use mlprof_report::tensor::memory_over_time::PeakMemory;
 
 /// Maximum number of moments of a timeline per device.
+#[doc(hidden)]
 pub const MOST_SAMPLES: usize = 4096;
 
 /// Categories in stacking order: the longest-lived memory is at the bottom.
@@ -84,6 +85,7 @@ pub struct MemoryTimeline {
 }
 
 /// A training step.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StepSpan {
@@ -96,6 +98,7 @@ pub struct StepSpan {
 }
 
 /// Usage of one memory.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[non_exhaustive]
@@ -125,6 +128,7 @@ impl DeviceTimeline {
 }
 
 /// Bytes of one category over time.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Levels {
@@ -135,6 +139,7 @@ pub struct Levels {
 }
 
 /// Moment with the largest number of allocated bytes; the first of several.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Peak {
@@ -148,6 +153,7 @@ pub struct Peak {
 
 impl MemoryTimeline {
     /// Builds the timeline of a cycle. It has no devices if memory was not recorded.
+    #[doc(hidden)]
     pub fn of(cycle: &Cycle) -> Self {
         let recorded = changes::Recorded::of(cycle);
         let end = cycle.nanoseconds_since_start(cycle.ended);
@@ -197,6 +203,7 @@ impl MemoryTimeline {
     }
 
     /// Returns the picture of one of the [`devices`](Self::devices) as SVG.
+    #[doc(hidden)]
     pub fn svg(&self, device: &DeviceTimeline) -> String {
         picture::svg(self, device)
     }

@@ -10,7 +10,9 @@ use crate::flops::flops;
 use mlprof_events::OrderExt;
 use mlprof_events::clock::Rate;
 use mlprof_events::{Action, ActionKind, GroupBy, MemoryDevice, Phase, ShapeList, TensorShape};
-use mlprof_report::tensor::{KeyAverage, KeyAverages, MemoryUse, RestDurations};
+use mlprof_report::tensor::{
+    KeyAverage, KeyAverageParts, KeyAverages, KeyAveragesParts, MemoryUse, RestDurations,
+};
 
 /// Costs of every path in addition to its own calls, indexed by [`NodeId`].
 pub(super) struct Costs {
@@ -131,7 +133,7 @@ pub(super) fn key_averages(profile: &Profile, group_by: GroupBy, rate: Rate) -> 
     rows.retain(|row| row.calls.measured() > 0);
     rows.order_by_key(|row| row.calls.first_started);
     let modules = &profile.tree.modules;
-    KeyAverages {
+    KeyAveragesParts {
         group_by,
         device_name: "Device".to_owned(),
         has_memory: !profile.memory.is_empty(),
@@ -143,6 +145,7 @@ pub(super) fn key_averages(profile: &Profile, group_by: GroupBy, rate: Rate) -> 
             })
             .collect(),
     }
+    .build()
 }
 
 struct Grouping<'profile> {
@@ -285,7 +288,7 @@ impl Row {
         let (cpu, accelerators): (Vec<_>, Vec<_>) =
             memory.iter().partition(|part: &&MemoryUse| part.device == MemoryDevice::Cpu);
         let inputs = || -> Vec<TensorShape> { self.shapes.inputs().unwrap_or_default() };
-        KeyAverage {
+        KeyAverageParts {
             name: self.key.name.to_owned(),
             kind: self.kind,
             is_on_device: self.key.is_on_device,
@@ -321,6 +324,7 @@ impl Row {
             memory,
             flops: self.flops,
         }
+        .build()
     }
 }
 

@@ -58,7 +58,7 @@ pub enum Error {
     #[error("{} trainings can be inspected; choose one of these processes: {}",
         .0.len(), .0.iter().map(ProcessName::to_string).collect::<Vec<_>>().join(", "))]
     SeveralListen(
-        /// Names of the processes.
+        /// Names of the candidate processes.
         Vec<ProcessName>,
     ),
     /// The process does not accept connections, because its backlog is full.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use mlprof_core::Report;
-use mlprof_core::report::simple::{DurationStatistics, MedianLimits};
+use mlprof_core::report::simple::{DurationStatisticsParts, MedianLimits};
 
 use crate::runs::{Folder, advanced, mlprof, printed, refused, simple, tensor, text};
 
@@ -14,15 +14,20 @@ fn forward(milliseconds: f64, calls: u64) -> Report {
     let row = report.actions.iter_mut().find(|row| row.action == "forward").expect("a row");
     row.calls = calls;
     row.total_seconds = calls as f64 * seconds;
-    row.rest = Some(DurationStatistics {
-        min_seconds: seconds,
-        mean_seconds: seconds,
-        p50_seconds: seconds,
-        p50_limits: (calls > 8)
-            .then_some(MedianLimits { low_seconds: 0.99 * seconds, high_seconds: 1.01 * seconds }),
-        p95_seconds: seconds,
-        max_seconds: seconds,
-    });
+    row.rest = Some(
+        DurationStatisticsParts {
+            min_seconds: seconds,
+            mean_seconds: seconds,
+            p50_seconds: seconds,
+            p50_limits: (calls > 8).then_some(MedianLimits {
+                low_seconds: 0.99 * seconds,
+                high_seconds: 1.01 * seconds,
+            }),
+            p95_seconds: seconds,
+            max_seconds: seconds,
+        }
+        .build(),
+    );
     report.header.wall_seconds = 1.0;
     // The other rows were timed by the real clock, so they vary between runs.
     report.actions.retain(|row| row.action == "forward");

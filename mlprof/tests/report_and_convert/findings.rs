@@ -2,7 +2,7 @@
 
 use mlprof_core::Report;
 use mlprof_core::report::findings::Rules;
-use mlprof_core::report::simple::DataWaiting;
+use mlprof_core::report::simple::DataWaitingParts;
 
 use crate::runs::{Folder, printed, refused, simple, text};
 
@@ -18,8 +18,9 @@ fn waited(seconds: f64) -> Report {
     (next.total_seconds, next.first_seconds) = (seconds, 0.0);
     report.actions.push(next);
     let share = seconds / 10.0;
-    report.data_waiting =
-        Some(DataWaiting { waiting_seconds: seconds, epoch_seconds: Some(10.0), share });
+    report.data_waiting = Some(
+        DataWaitingParts { waiting_seconds: seconds, epoch_seconds: Some(10.0), share }.build(),
+    );
     Report::Simple(report)
 }
 

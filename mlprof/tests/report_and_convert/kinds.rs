@@ -9,10 +9,13 @@ use mlprof_core::report::lines::text as lines_text;
 use mlprof_core::report::lines::text::LinesOptions;
 use mlprof_core::report::lines::{FunctionLines, LineMemory, LineStatistics};
 use mlprof_core::report::memory::{MemoryTree, PathMemory};
-use mlprof_core::report::numerics::{RecordedTensor, Rerun, TensorRow, TensorStatistics, troubles};
+use mlprof_core::report::numerics::{
+    RecordedTensorParts, Rerun, TensorRowParts, TensorStatistics, TensorStatisticsParts, troubles,
+};
 use mlprof_core::report::samples::{SampledCode, Samples, StackNode};
 use mlprof_core::report::{
-    LinesReport, MemoryReport, NumericsReport, ReportHeader, SamplesReport, memory, number,
+    LinesReport, LinesReportParts, MemoryReport, MemoryReportParts, NumericsReport,
+    NumericsReportParts, ReportHeader, SamplesReportParts, memory, number,
 };
 use serde_json::Value;
 
@@ -70,7 +73,7 @@ pub fn memory_report() -> MemoryReport {
     let tree = |blocks| MemoryTree { blocks, ..MemoryTree::default() };
     let inner =
         vec![path("load", 4_096, vec![]), path("forward", 0, vec![path("relu", 10, vec![])])];
-    MemoryReport {
+    MemoryReportParts {
         header: header(),
         process: Default::default(),
         actions: Vec::new(),
@@ -81,11 +84,12 @@ pub fn memory_report() -> MemoryReport {
         open: Vec::new(),
         findings: Vec::new(),
     }
+    .build()
 }
 
 /// Returns a report with a layer that produced a NaN, and a layer whose outputs are zero.
 pub fn numerics() -> NumericsReport {
-    let numbers = TensorStatistics {
+    let numbers = TensorStatisticsParts {
         count: 64,
         nans: 1,
         zeros: 63,
@@ -96,9 +100,10 @@ pub fn numerics() -> NumericsReport {
         l1_norm: 0.5,
         l2_norm: 0.5,
         least_magnitude: Some(0.5),
-        ..TensorStatistics::default()
-    };
-    let tensor = RecordedTensor {
+        ..TensorStatistics::default().into()
+    }
+    .build();
+    let tensor = RecordedTensorParts {
         step: 20,
         role: TensorRole::Output,
         name: "[module]Linear: hidden".to_owned(),
@@ -116,10 +121,11 @@ pub fn numerics() -> NumericsReport {
         hash: Some("2d06800538d394c2".to_owned()),
         not_finite_hash: None,
         is_rerun: false,
-    };
-    let first = RecordedTensor { is_rerun: true, ..tensor.clone() };
+    }
+    .build();
+    let first = RecordedTensorParts { is_rerun: true, ..tensor.clone().into() }.build();
     let rerun = Rerun { step: 20, tensors: 7, first_not_finite: Some(first), failure: None };
-    let row = TensorRow {
+    let row = TensorRowParts {
         role: TensorRole::Output,
         name: tensor.name.clone(),
         element_type: tensor.element_type.clone(),
@@ -128,8 +134,9 @@ pub fn numerics() -> NumericsReport {
         first: numbers,
         last: numbers,
         all: numbers,
-    };
-    NumericsReport {
+    }
+    .build();
+    NumericsReportParts {
         header: header(),
         steps: 40,
         recorded_steps: 4,
@@ -144,6 +151,7 @@ pub fn numerics() -> NumericsReport {
         files: vec!["fit.numerics.jsonl".to_owned()],
         findings: Vec::new(),
     }
+    .build()
 }
 
 pub fn lines() -> LinesReport {
@@ -169,13 +177,13 @@ pub fn lines() -> LinesReport {
         function("model::quick", 5, vec![line(6, 3, 0.25, 0)]),
         function("model::never", 9, vec![]),
     ];
-    LinesReport { header: header(), functions }
+    LinesReportParts { header: header(), functions }.build()
 }
 
 #[test]
 fn each_kind_is_printed_as_its_profiler_does() {
     let folder = Folder::new();
-    let samples = SamplesReport { header: header(), samples: samples() };
+    let samples = SamplesReportParts { header: header(), samples: samples() }.build();
     let file = folder.report("samples.json", &Report::Samples(samples.clone()));
     assert_eq!(printed(&["report", text(&file)]), samples_page::paint(&samples));
     let sorted = printed(&["report", text(&file), "--sort", "waiting"]);
@@ -214,7 +222,7 @@ fn samples_are_stacks_of_the_time_they_stand_for() {
                   training_step;model::forward (src/model.rs:7) 4000\n\
                   training_step;model::forward (src/model.rs:7);sgemm 7000\n";
     let samples = samples();
-    let alone = SamplesReport { header: header(), samples: samples.clone() };
+    let alone = SamplesReportParts { header: header(), samples: samples.clone() }.build();
     let alone = folder.report("samples.json", &Report::Samples(alone));
     assert_eq!(printed(&["convert", text(&alone), "--to", "folded", "-o", "-"]), folded);
     let json = printed(&["convert", text(&alone), "--to", "speedscope", "-o", "-"]);

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use mlprof_core::Report;
-use mlprof_core::advanced::LineCountRestriction;
+use mlprof_core::report::LineCountRestriction;
 use mlprof_core::report::advanced::pstats;
 use mlprof_core::report::simple::detailed;
 use mlprof_core::report::simple::lightning;

@@ -11,11 +11,13 @@ use mlprof_core::hook::DeviceCounter;
 use mlprof_core::report::memory::{ActionMemory, ProcessMemory, ThreadMemory};
 use mlprof_core::report::regions::DeviceRegion;
 use mlprof_core::report::samples::{ActionSamples, SampleCounts, SampledFunction, ThreadSamples};
-use mlprof_core::report::simple::DataWaiting;
+use mlprof_core::report::simple::DataWaitingParts;
 use mlprof_core::report::tensor::{
     ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics, TuningSummary,
 };
-use mlprof_core::report::{OpenAction, SCHEMA_VERSION, SamplesReport, StartupDurations};
+use mlprof_core::report::{
+    OpenActionParts, SCHEMA_VERSION, SamplesReportParts, StartupDurationsParts,
+};
 use mlprof_core::{ActionKind, Report, Stage};
 use serde_json::Value;
 
@@ -134,7 +136,7 @@ fn every_kind() -> Vec<Value> {
         counted(),
         advanced(),
         tensor(&folder).report,
-        Report::Samples(SamplesReport { header: kinds::header(), samples: samples() }),
+        Report::Samples(SamplesReportParts { header: kinds::header(), samples: samples() }.build()),
         Report::Memory(kinds::memory_report()),
         Report::Lines(kinds::lines()),
         Report::Numerics(kinds::numerics()),
@@ -172,7 +174,8 @@ fn samples() -> mlprof_core::report::samples::Samples {
 fn fill(report: &mut Report) {
     let header = report.header_mut();
     header.stage = Some(Stage::Fit);
-    header.startup = Some(StartupDurations { total_seconds: 0.1, before_main_seconds: Some(0.01) });
+    header.startup =
+        Some(StartupDurationsParts { total_seconds: 0.1, before_main_seconds: Some(0.01) }.build());
     header.notes.push("a note".to_owned());
     let region = DeviceRegion {
         action: "forward".to_owned(),
@@ -182,15 +185,18 @@ fn fill(report: &mut Report) {
         min_seconds: 0.2,
         max_seconds: 0.3,
     };
-    let open = OpenAction {
+    let open = OpenActionParts {
         action: "run_training_epoch".to_owned(),
         thread: "main".to_owned(),
         elapsed_seconds: 1.0,
-    };
+    }
+    .build();
     match report {
         Report::Simple(report) => {
-            report.data_waiting =
-                Some(DataWaiting { waiting_seconds: 0.1, epoch_seconds: Some(1.0), share: 0.1 });
+            report.data_waiting = Some(
+                DataWaitingParts { waiting_seconds: 0.1, epoch_seconds: Some(1.0), share: 0.1 }
+                    .build(),
+            );
             report.device_regions.push(region);
             report.open.push(open);
         }

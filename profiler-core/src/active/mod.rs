@@ -270,6 +270,7 @@ impl ActiveScope {
     const OFF: Self = Self { generation: 0, action: None, stays_on_its_thread: PhantomData };
 
     /// Opens `action` if the active profiler wants `interest`.
+    #[doc(hidden)]
     #[inline(always)]
     pub fn open(action: impl FnOnce() -> Action, interest: Interest) -> Self {
         let state = State::load();

@@ -9,8 +9,9 @@ use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Collected, Part};
 use crate::report::StartupDurations;
 use crate::report::advanced::{
-    ActionProfile, AdvancedReport, CallStatistics, CallTreeNode, CallerStatistics, FunctionKey,
-    FunctionStatistics, OUTSIDE, ThreadCallTree,
+    ActionProfile, ActionProfileParts, AdvancedReport, AdvancedReportParts, CallStatistics,
+    CallStatisticsParts, CallTreeNode, CallTreeNodeParts, CallerStatisticsParts, FunctionKey,
+    FunctionKeyParts, FunctionStatistics, FunctionStatisticsParts, OUTSIDE, ThreadCallTree,
 };
 use crate::{RunContext, Stage};
 use mlprof_events::Action;
@@ -56,16 +57,15 @@ pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) ->
         actions.push(startup_profile(startup));
         actions.order_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
     }
-    AdvancedReport {
+    AdvancedReportParts {
         header,
         actions,
         threads: collected
             .by_thread_name()
             .into_iter()
-            .map(|group| ThreadCallTree {
-                thread: group.thread.to_owned(),
-                threads: group.threads,
-                roots: roots(&merged(&group.parts), rate),
+            .map(|group| {
+                let roots = roots(&merged(&group.parts), rate);
+                ThreadCallTree::new(group.thread.to_owned(), group.threads, roots)
             })
             .filter(|thread| !thread.roots.is_empty())
             .collect(),
@@ -75,6 +75,7 @@ pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) ->
         step_series: collected.step_series.clone(),
         findings: Vec::new(),
     }
+    .build()
 }
 
 fn merged(parts: &[&Part<TreeSnapshot>]) -> TreeSnapshot {
@@ -202,26 +203,39 @@ impl Profiles {
 
 /// Returns start-up as an action, with the part before `main` as a function that it called.
 fn startup_profile(startup: StartupDurations) -> ActionProfile {
-    let key = |name: &str| FunctionKey { file: "~".to_owned(), line: 0, name: name.to_owned() };
-    let calls = |self_seconds, cumulative_seconds| CallStatistics {
-        total_calls: 1,
-        primitive_calls: 1,
-        polls: 0,
-        self_seconds,
-        cumulative_seconds,
+    let key = |name: &str| {
+        FunctionKeyParts { file: "~".to_owned(), line: 0, name: name.to_owned() }.build()
+    };
+    let calls = |self_seconds, cumulative_seconds| {
+        CallStatisticsParts {
+            total_calls: 1,
+            primitive_calls: 1,
+            polls: 0,
+            self_seconds,
+            cumulative_seconds,
+        }
+        .build()
     };
     let whole = key(PROCESS_STARTUP);
-    let mut functions = vec![FunctionStatistics {
-        function: whole.clone(),
-        calls: calls(startup.after_main_seconds(), startup.total_seconds),
-        callers: Vec::new(),
-    }];
-    functions.extend(startup.before_main_seconds.map(|part| FunctionStatistics {
-        function: key(PROCESS_STARTUP_BEFORE_MAIN),
-        calls: calls(part, part),
-        callers: vec![CallerStatistics { caller: whole, calls: calls(part, part) }],
+    let mut functions = vec![
+        FunctionStatisticsParts {
+            function: whole.clone(),
+            calls: calls(startup.after_main_seconds(), startup.total_seconds),
+            callers: Vec::new(),
+        }
+        .build(),
+    ];
+    functions.extend(startup.before_main_seconds.map(|part| {
+        FunctionStatisticsParts {
+            function: key(PROCESS_STARTUP_BEFORE_MAIN),
+            calls: calls(part, part),
+            callers: vec![
+                CallerStatisticsParts { caller: whole, calls: calls(part, part) }.build(),
+            ],
+        }
+        .build()
     }));
-    ActionProfile {
+    ActionProfileParts {
         action: PROCESS_STARTUP.to_owned(),
         sub_stage: None,
         calls: 1,
@@ -229,6 +243,7 @@ fn startup_profile(startup: StartupDurations) -> ActionProfile {
         functions,
         device: None,
     }
+    .build()
 }
 
 fn in_seconds(
@@ -239,13 +254,16 @@ fn in_seconds(
     profiles.order_by_key(|((_, name), profile)| (std::cmp::Reverse(profile.total), *name));
     profiles
         .into_iter()
-        .map(|((sub_stage, name), profile)| ActionProfile {
-            action: name.to_owned(),
-            sub_stage,
-            calls: profile.calls,
-            total_seconds: rate.seconds(profile.total),
-            functions: functions(profile, rate),
-            device: None,
+        .map(|((sub_stage, name), profile)| {
+            ActionProfileParts {
+                action: name.to_owned(),
+                sub_stage,
+                calls: profile.calls,
+                total_seconds: rate.seconds(profile.total),
+                functions: functions(profile, rate),
+                device: None,
+            }
+            .build()
         })
         .collect()
 }
@@ -266,42 +284,48 @@ fn functions(profile: Profile, rate: Rate) -> Vec<FunctionStatistics> {
         second.cumulative.cmp(&first.cumulative).then_with(|| one.cmp(other))
     });
     rows.into_iter()
-        .map(|(function, (counts, callers))| FunctionStatistics {
-            function,
-            calls: statistics(counts, rate),
-            callers: {
-                let mut callers: Vec<_> = callers.into_iter().collect();
-                callers.order_by(|(one, _), (other, _)| one.cmp(other));
-                callers
-                    .into_iter()
-                    .map(|(caller, counts)| CallerStatistics {
-                        caller,
-                        calls: statistics(counts, rate),
-                    })
-                    .collect()
-            },
+        .map(|(function, (counts, callers))| {
+            FunctionStatisticsParts {
+                function,
+                calls: statistics(counts, rate),
+                callers: {
+                    let mut callers: Vec<_> = callers.into_iter().collect();
+                    callers.order_by(|(one, _), (other, _)| one.cmp(other));
+                    callers
+                        .into_iter()
+                        .map(|(caller, counts)| {
+                            CallerStatisticsParts { caller, calls: statistics(counts, rate) }
+                                .build()
+                        })
+                        .collect()
+                },
+            }
+            .build()
         })
         .collect()
 }
 
 fn statistics(counts: Counts, rate: Rate) -> CallStatistics {
-    CallStatistics {
+    CallStatisticsParts {
         total_calls: counts.calls,
         primitive_calls: counts.primitive,
         polls: if counts.resumptions == 0 { 0 } else { counts.calls + counts.resumptions },
         self_seconds: rate.seconds(counts.own),
         cumulative_seconds: rate.seconds(counts.cumulative),
     }
+    .build()
 }
 
 fn key(action: Action) -> FunctionKey {
     match action.location() {
-        Some(location) => FunctionKey {
+        Some(location) => FunctionKeyParts {
             file: location.file.to_owned(),
             line: location.line,
             name: action.name().to_owned(),
-        },
-        None => FunctionKey { file: "~".to_owned(), line: 0, name: action.name().to_owned() },
+        }
+        .build(),
+        None => FunctionKeyParts { file: "~".to_owned(), line: 0, name: action.name().to_owned() }
+            .build(),
     }
 }
 
@@ -319,12 +343,15 @@ fn roots(tree: &TreeSnapshot, rate: Rate) -> Vec<CallTreeNode> {
             other.calls.cumulative_seconds.total_cmp(&one.calls.cumulative_seconds)
         });
         let Some(action) = place.action else { return children };
-        nodes[index] = Some(CallTreeNode {
-            function: key(action),
-            kind: action.kind(),
-            calls: statistics(counts[index], rate),
-            children,
-        });
+        nodes[index] = Some(
+            CallTreeNodeParts {
+                function: key(action),
+                kind: action.kind(),
+                calls: statistics(counts[index], rate),
+                children,
+            }
+            .build(),
+        );
     }
     Vec::new()
 }

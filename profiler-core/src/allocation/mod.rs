@@ -16,13 +16,17 @@ mod thread;
 mod tracker;
 
 pub use allocator::TrackingAllocator;
+#[doc(hidden)]
 pub use count::{LARGE_COPY, allocated, copied, freed, kept};
 pub use mlprof_events::Tallies;
+#[doc(hidden)]
 pub use process::{FLUSH_BLOCKS, FLUSH_BYTES};
 pub use profiler::AllocationProfiler;
+#[doc(hidden)]
 pub use survivors::{KeptBlock, kept_by};
 pub use switch::Counting;
 pub(crate) use switch::listen;
+#[doc(hidden)]
 pub use tracker::LEAST_BYTES;
 
 /// Returns the exact allocations and frees of the calling thread since it began, as far as
@@ -59,6 +63,7 @@ pub fn process_tallies() -> Tallies {
 
 /// Returns `true` if a [`TrackingAllocator`], or an allocator that calls [`allocated`], is the
 /// process's allocator. Otherwise all counts stay 0.
+#[doc(hidden)]
 pub fn is_installed() -> bool {
     switch::is_installed()
 }

@@ -8,6 +8,7 @@ use super::tracker::LEAST_BYTES;
 use mlprof_events::uncounted;
 
 /// A block of host memory.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeptBlock {
     /// Start address.

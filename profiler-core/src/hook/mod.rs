@@ -1,65 +1,59 @@
-//! API for framework hooks: delivers tensor ops, shapes, memory and device work to a [`Profiler`].
+//! Hooks of frameworks: tensor ops, device work and memory on their way into a [`Profiler`].
 //!
-//! A framework calls its hook on any thread, and the hook reports the events to the active
-//! profiler:
+//! A program that runs its own ops, or that runs work on a device on its own, reports it here:
 //!
-//! | event | function |
+//! | event | call |
 //! |---|---|
 //! | an op begins and ends | [`OpScope::open`], [`OpScope::close`] |
-//! | an op submits work to a device | [`OpScope::open`], [`OpScope::close`] with an [`OpStart::launch`] |
-//! | that work has run on the device | [`device_event`] |
-//! | a device reports its load or temperature | [`counter()`] |
-//! | a driver call becomes known after it was made | [`driver_call`] |
-//! | memory is allocated or freed | [`memory`], or [`past_memory`] if it becomes known later |
-//! | a device can time submitted work | [`register_device_clock`] |
-//! | the properties of a device become known | [`describe_device`], [`declare_device_memory`] |
-//! | a framework identifies itself and its training device | [`declare_framework`], [`declare_device`] |
-//! | a tensor with readable values is available | [`tensor`] |
-//! | the purpose of a memory block becomes known | [`label_memory`] |
-//! | all ranks of a run take part in an operation | [`collective`] |
-//! | the report needs a note | [`note`] |
+//! | a kernel or a copy ran on a device | [`device_event`] |
+//! | memory is allocated or freed | [`memory`] |
+//! | the use of memory becomes known | [`label_memory`] |
+//! | the reader of the report needs a remark | [`note`] |
 //!
-//! These functions do not allocate, and return at once, unless an active profiler wants the event.
-//! Most frameworks can turn their hooks on and off, and a hook should use this. An
-//! [`Instrumentation`] is notified whenever the interest of the active profiler changes.
+//! A call allocates nothing and does nothing while no active profiler wants the event.
+//!
+//! The items without documentation serve mlprof's own plugins: they observe the ops of a framework
+//! and may change in any release.
 
 mod framework_tensors;
 mod op;
 mod reductions;
 mod without_ops;
 
+#[doc(hidden)]
 pub use crate::device_time::{DeviceClock, DeviceWindow, register_device_clock};
 #[doc(hidden)]
-pub use crate::instrumentation::add_region_delivery;
-pub use crate::instrumentation::{
-    Instrumentation, InstrumentationHandle, max_pending_regions, set_max_pending_regions,
-};
-pub use framework_tensors::Change;
+pub use crate::instrumentation::{Instrumentation, InstrumentationHandle, add_region_delivery};
+pub use crate::instrumentation::{max_pending_regions, set_max_pending_regions};
 #[doc(hidden)]
 pub use framework_tensors::{
-    ObservedStep, TensorFramework, observe_batch, observe_loss, observe_output, wants_numerics,
+    Change, ObservedStep, TensorFramework, observe_batch, observe_loss, observe_output,
+    wants_numerics,
 };
 #[doc(hidden)]
-pub use mlprof_events::declare_evaluated_outputs;
-#[doc(hidden)]
-pub use mlprof_events::evaluation::EvaluatedOutputsCounter;
 pub use mlprof_events::{
-    AllNumbers, Context, CounterSample, DType, DeviceActivity, DeviceCounter, DeviceDescription,
-    DeviceEvent, Direction, DriverCall, EvaluatedOutputs, Framework, HostTensor, InputDetail,
-    InputDetails, InputsBuilder, KernelConfiguration, KernelLaunch, LEAST_NORMAL_F16,
-    MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel, Number, NumberReader, Observation,
-    ObservedTensor, OpStart, PastMemoryChange, Reduced, ReducedNumbers, Reduction, RegionSink,
-    RegionSinks, ShapeList, TensorNumbers, TensorRole, TensorShape, Timestamp, TimingMethod,
-    declare_device, declare_device_memory, declare_framework, declare_module_place,
-    describe_device, strided_offsets,
+    AllNumbers, DeviceDescription, EvaluatedOutputs, Framework, HostTensor, InputDetail,
+    InputDetails, KernelLaunch, LEAST_NORMAL_F16, Number, NumberReader, Reduced, ReducedNumbers,
+    Reduction, RegionSink, RegionSinks, TensorNumbers, declare_device, declare_device_memory,
+    declare_evaluated_outputs, declare_framework, declare_module_place, describe_device,
+    evaluation::EvaluatedOutputsCounter, strided_offsets,
+};
+#[doc(hidden)]
+pub use mlprof_events::{
+    Context, CounterSample, DType, DeviceActivity, DeviceCounter, DeviceEvent, Direction,
+    DriverCall, InputsBuilder, KernelConfiguration, MemoryCategory, MemoryChange, MemoryDevice,
+    MemoryLabel, Observation, ObservedTensor, OpStart, PastMemoryChange, ShapeList, TensorRole,
+    TensorShape, Timestamp, TimingMethod,
 };
 pub use op::OpScope;
-pub use reductions::{DeviceReduction, DeviceReductions};
 #[doc(hidden)]
-pub use reductions::{assert_reduces_as_read, numbers_to_reduce};
+pub use reductions::{
+    DeviceReduction, DeviceReductions, assert_reduces_as_read, numbers_to_reduce,
+};
 #[doc(hidden)]
-pub use without_ops::{WITHOUT_OPS_OF, reason_without_ops};
-pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
+pub use without_ops::{
+    WITHOUT_OPS_OF, announce_without_ops, declare_ops_of, has_ops_of, reason_without_ops,
+};
 
 pub(crate) use crate::instrumentation::{STILL_AT_WORK, deliver_regions};
 #[cfg(feature = "tensor")]
@@ -67,6 +61,7 @@ pub(crate) use without_ops::frameworks_without_ops;
 
 use std::sync::Arc;
 
+#[doc(hidden)]
 pub use crate::active::with_active;
 use crate::active::{self, with_active_or_all, with_all};
 use crate::{Profiler, instrumentation};
@@ -74,6 +69,7 @@ use mlprof_events::{Interest, note_interest_change};
 
 /// Registers `source`. It is notified of the active profiler's current interest and of every later
 /// change.
+#[doc(hidden)]
 pub fn register(source: Arc<dyn Instrumentation>) -> InstrumentationHandle {
     let handle = instrumentation::add(source.clone());
     with_all(Interest::OPS, |_, profiler| {
@@ -107,6 +103,7 @@ pub fn label_memory(label: &MemoryLabel) {
 /// profiler may read the tensor, or have the tensor's device reduce it, before this function
 /// returns. If it does neither, the tensor is not read. A tensor returned by an op is reported
 /// while that op is open.
+#[doc(hidden)]
 #[inline]
 pub fn tensor(told: &ObservedTensor<'_>) {
     with_active(told.role.interest(), |profiler| profiler.observe(&Observation::Tensor(told)));
@@ -146,11 +143,13 @@ fn say_shared(is_first: bool, profiler: &dyn Profiler) {
 
 /// Reports a device counter sample to all active profilers that want device events. It may be
 /// called at any time on any thread.
+#[doc(hidden)]
 pub fn counter(sample: &CounterSample) {
     with_all(Interest::DEVICE, |_, profiler| profiler.observe(&Observation::DeviceCounter(sample)));
 }
 
 /// Reports an earlier driver call to all active profilers that record ops.
+#[doc(hidden)]
 pub fn driver_call(call: &DriverCall) {
     with_all(Interest::OPS, |is_first, profiler| {
         say_shared(is_first, profiler);
@@ -160,12 +159,14 @@ pub fn driver_call(call: &DriverCall) {
 
 /// Reports an earlier allocation or release of device memory to all active profilers that want
 /// memory events.
+#[doc(hidden)]
 pub fn past_memory(change: &PastMemoryChange) {
     with_all(Interest::MEMORY, |_, profiler| profiler.observe(&Observation::PastMemory(change)));
 }
 
 /// Marks the innermost scope of the calling thread as a collective operation of all ranks.
 /// `sequence` is its index in the run: see [`profile_collective!`](crate::profile_collective).
+#[doc(hidden)]
 #[inline]
 pub fn collective(sequence: u64) {
     with_active(Interest::OPS, |profiler| profiler.observe(&Observation::Collective(sequence)));
@@ -204,11 +205,13 @@ pub fn note(text: &str) {
 
 /// Adds a note to the report of the active profiler, if it records numerics. The note explains why
 /// expected tensors are missing.
+#[doc(hidden)]
 pub fn note_of_numbers(text: &str) {
     with_active(Interest::NUMERICS, |profiler| profiler.observe(&Observation::Note(text)));
 }
 
 /// Returns the current interest of the active profiler. *Cost*: one relaxed load.
+#[doc(hidden)]
 #[inline]
 pub fn interest() -> Interest {
     active::interest()

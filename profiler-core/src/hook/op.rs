@@ -29,11 +29,13 @@ impl OpScope {
     }
 
     /// Returns the scope as two integers that foreign code can store.
+    #[doc(hidden)]
     pub fn into_raw(self) -> (u64, u32) {
         (self.generation, self.action.number())
     }
 
     /// Restores the scope from [`into_raw`](Self::into_raw). Returns `None` if `action` is 0.
+    #[doc(hidden)]
     pub fn from_raw(generation: u64, action: u32) -> Option<Self> {
         Some(Self { generation, action: Action::from_number(action)? })
     }

@@ -7,7 +7,9 @@ use super::block::{Block, LineSnapshot, now};
 use super::{DeclaredFunction, registry, source_hash};
 use crate::report::internals::{Missing, counted_were, note_missing};
 use crate::report::lines::{FunctionLines, LineStatistics};
-use crate::report::{LinesReport, Overhead, ReportHeader, SCHEMA_VERSION, Setting, Units};
+use crate::report::{
+    LinesReport, LinesReportParts, OverheadParts, ReportHeaderParts, SCHEMA_VERSION, Setting, Units,
+};
 use crate::{RunContext, allocation};
 use mlprof_events::clock::{self, Rate, Stopwatch};
 use mlprof_events::files::read;
@@ -40,8 +42,8 @@ pub(super) fn report(started: u64, with_memory: bool) -> LinesReport {
         note_missing(&[Missing::Lines], &mut notes);
     }
     let run = RunContext::from_environment();
-    LinesReport {
-        header: ReportHeader {
+    LinesReportParts {
+        header: ReportHeaderParts {
             schema_version: SCHEMA_VERSION,
             units: Units::default(),
             stage: None,
@@ -54,12 +56,14 @@ pub(super) fn report(started: u64, with_memory: bool) -> LinesReport {
             machine: crate::machine::of_process(),
             frameworks: mlprof_events::frameworks(),
             startup: None,
-            overhead: Overhead { scopes: hits, seconds_per_scope: seconds_per_line() },
+            overhead: OverheadParts { scopes: hits, seconds_per_scope: seconds_per_line() }.build(),
             settings: vec![Setting::recorded("memory", with_memory)],
             notes,
-        },
+        }
+        .build(),
         functions,
     }
+    .build()
 }
 
 fn notes(with_memory: bool) -> Vec<String> {

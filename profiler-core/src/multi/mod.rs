@@ -38,9 +38,9 @@ use mlprof_events::{Observation, OpStart, interest_changes};
 /// kind to their file names, which would otherwise be equal: `fit-run-simple.txt`,
 /// `fit-run-advanced.txt`. Profilers of the same kind also add a number: `fit-run-simple-2.txt`.
 ///
-/// *Cost*: the cost of the parts, plus a lookup of the action's kind for each start and stop (a few
-/// ns). A part's [`interest`](Profiler::interest) is queried again only after a profiler has
-/// [changed](mlprof_events::note_interest_change) its interest, and at steps and stages.
+/// *Cost*: what the parts cost, and for each start and stop a look at the action's kind (a few ns).
+/// Parts are asked for their [`interest`](Profiler::interest) only when some profiler said that its
+/// own changed, and at steps and stages.
 pub struct MultiProfiler {
     parts: Vec<Arc<dyn Profiler>>,
     /// The parts if there are exactly two, which is the common case.

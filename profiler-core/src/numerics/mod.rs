@@ -28,7 +28,7 @@ use self::settings::Settings;
 use crate::output::RenderedReport;
 use crate::profiler::{Inner, Internals};
 use crate::report::numerics::{self, NumericsReport};
-use crate::report::{Overhead, Report, ReportHeader, SCHEMA_VERSION, Units};
+use crate::report::{Overhead, Report, ReportHeaderParts, SCHEMA_VERSION, Units};
 use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, hook};
 use mlprof_events::clock::{self, Rate};
 use mlprof_events::forking::{Mutex, MutexGuard};
@@ -211,7 +211,7 @@ impl NumericsProfiler {
             let run = self.output.run();
             let mut notes = running.notes(&self.settings, self.sees_ops.load(Ordering::Relaxed));
             notes.extend(clock::notes(running.started, ended));
-            let header = ReportHeader {
+            let header = ReportHeaderParts {
                 schema_version: SCHEMA_VERSION,
                 units: Units::default(),
                 stage: self.output.stage(),
@@ -227,7 +227,8 @@ impl NumericsProfiler {
                 overhead: Overhead::default(),
                 settings: self.settings.told(),
                 notes,
-            };
+            }
+            .build();
             running.report(header, self.settings.watches)
         })
     }

@@ -8,7 +8,7 @@ use super::fault::Moment;
 use super::readers::{CopyReader, Fingerprint, FiniteReader, HashReader};
 use super::settings::Hashes;
 use super::{FINITE, NOTHING, NumericsProfiler, STATISTICS, modules};
-use crate::report::numerics::{self, RecordedTensor, StatisticsReader};
+use crate::report::numerics::{self, RecordedTensorParts, StatisticsReader};
 
 impl NumericsProfiler {
     /// Records the input of the step's first module as the batch, unless the program has reported a
@@ -105,7 +105,7 @@ impl NumericsProfiler {
             Some(module) => numerics::op_in_module(told.name, module.name()),
             None => told.name.to_owned(),
         };
-        let mut tensor = RecordedTensor {
+        let mut tensor = RecordedTensorParts {
             step: running.step,
             role: told.role,
             call: running.call(told.role, &name),
@@ -123,7 +123,8 @@ impl NumericsProfiler {
             hash: fingerprint.hash,
             not_finite_hash: fingerprint.not_finite_hash,
             is_rerun: running.is_rerun,
-        };
+        }
+        .build();
         if !tensor.statistics.is_finite() {
             let place = mlprof_events::module_place(told.name);
             tensor.source = place.map(|place| format!("{}:{}", place.file, place.line));

@@ -32,7 +32,8 @@ fn the_header_says_what_the_run_began_with() {
             profiler = profiler.seed(seed);
         }
         let report = with(profiler, |profiler| {
-            let run = RunContext { seed: trainers, ..RunContext::default() };
+            let mut run = RunContext::default();
+            run.seed = trainers;
             profiler.setup(Stage::Fit, &run);
             tell(TensorRole::Loss, "loss", &[0.5]);
             profiler.teardown(Some(Stage::Fit));

@@ -4,7 +4,9 @@
 use super::NumericsProfiler;
 use super::readers::{Fingerprint, HashReader};
 use super::settings::Hashes;
-use crate::report::numerics::{RecordedTensor, TensorStatistics, sampled_numbers};
+use crate::report::numerics::{
+    RecordedTensor, RecordedTensorParts, TensorStatistics, sampled_numbers,
+};
 use mlprof_events::{
     ObservedTensor, ReducedNumbers, Reduction, TensorNumbers, TensorRole, ThreadName,
 };
@@ -29,12 +31,13 @@ impl Reducing {
     fn read(self) -> Option<(TensorStatistics, Vec<f64>)> {
         let reduced = self.numbers.read()?;
         let statistics = match self.reduction {
-            Reduction::NotFinite => TensorStatistics {
-                count: self.count,
-                nans: reduced.nans,
-                infinities: reduced.infinities,
-                ..TensorStatistics::default()
-            },
+            Reduction::NotFinite => {
+                let mut statistics = TensorStatistics::default();
+                statistics.count = self.count;
+                statistics.nans = reduced.nans;
+                statistics.infinities = reduced.infinities;
+                statistics
+            }
             Reduction::Statistics => TensorStatistics::of_reduced(self.count, &reduced),
         };
         Some((statistics, reduced.sample))
@@ -55,8 +58,10 @@ impl Awaited {
     fn read(self) -> Option<(RecordedTensor, u64)> {
         let (statistics, sample) = self.numbers.read()?;
         let input = self.input.and_then(Reducing::read).map(|(statistics, _)| statistics);
-        let sample = sampled_numbers(&sample);
-        let tensor = RecordedTensor { statistics, input, sample, ..self.tensor };
+        let mut tensor = self.tensor;
+        tensor.statistics = statistics;
+        tensor.input = input;
+        tensor.sample = sampled_numbers(&sample);
         Some((tensor, self.position))
     }
 }
@@ -87,7 +92,7 @@ impl NumericsProfiler {
             false => Fingerprint::default(),
         };
         let mut running = self.state();
-        let tensor = RecordedTensor {
+        let tensor = RecordedTensorParts {
             step: running.step,
             role: told.role,
             name: told.name.to_owned(),
@@ -105,7 +110,8 @@ impl NumericsProfiler {
             hash: fingerprint.hash,
             not_finite_hash: fingerprint.not_finite_hash,
             is_rerun: running.is_rerun,
-        };
+        }
+        .build();
         let position = running.add_to_order(told.role, told.name, None);
         running.awaited.push(Awaited { tensor, position, numbers, input });
     }

@@ -12,7 +12,9 @@ use super::reduced::Awaited;
 use super::settings::Settings;
 use crate::report::ReportHeader;
 use crate::report::internals::ops_remedy;
-use crate::report::numerics::{NumericsReport, RecordedTensor, Rerun, TensorRow, troubles};
+use crate::report::numerics::{
+    NumericsReport, NumericsReportParts, RecordedTensor, Rerun, TensorRow, TensorRowParts, troubles,
+};
 use crate::{Output, Stage};
 use mlprof_events::clock::Clock;
 use mlprof_events::{Stages, TensorRole};
@@ -211,16 +213,19 @@ impl Running {
             row.shape.clone_from(&tensor.shape);
         } else if self.rows.len() < MOST_ROWS {
             self.places.insert(key, self.rows.len());
-            self.rows.push(TensorRow {
-                role: tensor.role,
-                name: tensor.name.clone(),
-                element_type: tensor.element_type.clone(),
-                shape: tensor.shape.clone(),
-                tensors: 1,
-                first: statistics,
-                last: statistics,
-                all: statistics,
-            });
+            self.rows.push(
+                TensorRowParts {
+                    role: tensor.role,
+                    name: tensor.name.clone(),
+                    element_type: tensor.element_type.clone(),
+                    shape: tensor.shape.clone(),
+                    tensors: 1,
+                    first: statistics,
+                    last: statistics,
+                    all: statistics,
+                }
+                .build(),
+            );
         } else {
             self.note("not all places have a row: there are more than 20,000");
         }
@@ -265,7 +270,7 @@ impl Running {
     }
 
     pub(super) fn report(&self, header: ReportHeader, is_watched: bool) -> NumericsReport {
-        NumericsReport {
+        NumericsReportParts {
             header,
             steps: self.step,
             recorded_steps: self.recorded_steps,
@@ -280,6 +285,7 @@ impl Running {
             files: self.files.iter().map(|path| path.display().to_string()).collect(),
             findings: Vec::new(),
         }
+        .build()
     }
 }
 

@@ -3,7 +3,10 @@
 use super::Collected;
 use crate::RunContext;
 use crate::report::internals::{Missing, counted_were};
-use crate::report::{OpenAction, Overhead, ReportHeader, SCHEMA_VERSION, StartupDurations, Units};
+use crate::report::{
+    OpenAction, OpenActionParts, OverheadParts, ReportHeader, ReportHeaderParts, SCHEMA_VERSION,
+    StartupDurationsParts, Units,
+};
 use mlprof_events::OrderExt;
 use mlprof_events::clock;
 
@@ -54,7 +57,7 @@ pub(crate) fn header<S>(
     for (_, regions) in &collected.device_time {
         notes.extend(regions.notes("an action", "actions"));
     }
-    ReportHeader {
+    ReportHeaderParts {
         schema_version: SCHEMA_VERSION,
         units: Units::default(),
         stage: collected.stage,
@@ -66,14 +69,18 @@ pub(crate) fn header<S>(
         program: mlprof_events::program_name(),
         machine: crate::machine::of_process(),
         frameworks: mlprof_events::frameworks(),
-        startup: collected.startup.map(|startup| StartupDurations {
-            total_seconds: startup.total.as_secs_f64(),
-            before_main_seconds: startup.before_main.map(|part| part.as_secs_f64()),
+        startup: collected.startup.map(|startup| {
+            StartupDurationsParts {
+                total_seconds: startup.total.as_secs_f64(),
+                before_main_seconds: startup.before_main.map(|part| part.as_secs_f64()),
+            }
+            .build()
         }),
-        overhead: Overhead { scopes, seconds_per_scope },
+        overhead: OverheadParts { scopes, seconds_per_scope }.build(),
         settings: Vec::new(),
         notes,
     }
+    .build()
 }
 
 /// Maximum number of open scopes that a report lists. A program that leaks guards can have any
@@ -86,10 +93,13 @@ pub(crate) fn open_actions<S>(collected: &Collected<S>) -> Vec<OpenAction> {
     let mut open: Vec<_> =
         parts.flat_map(|part| part.open.iter().map(|scope| (&part.thread, scope))).collect();
     open.order_by_key(|(_, scope)| scope.started);
-    let listed = open.into_iter().take(MAX_OPEN).map(|(thread, scope)| OpenAction {
-        action: scope.action.name().to_owned(),
-        thread: thread.clone(),
-        elapsed_seconds: collected.rate.seconds_between(scope.started, collected.ended),
+    let listed = open.into_iter().take(MAX_OPEN).map(|(thread, scope)| {
+        OpenActionParts {
+            action: scope.action.name().to_owned(),
+            thread: thread.clone(),
+            elapsed_seconds: collected.rate.seconds_between(scope.started, collected.ended),
+        }
+        .build()
     });
     listed.collect()
 }

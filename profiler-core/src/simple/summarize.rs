@@ -11,7 +11,8 @@ use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Collected, Part};
 use crate::report::StartupDurations;
 use crate::report::simple::{
-    ActionStatistics, DurationStatistics, MedianLimits, SimpleReport, ThreadStatistics,
+    ActionStatistics, ActionStatisticsParts, DurationStatistics, DurationStatisticsParts,
+    MedianLimits, SimpleReport, SimpleReportParts, ThreadStatisticsParts,
 };
 use crate::{Action, RunContext, Stage};
 use mlprof_events::OrderExt;
@@ -39,7 +40,7 @@ pub(super) fn summarize(
         actions.extend(startup_rows(startup));
         actions.order_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
     }
-    SimpleReport {
+    SimpleReportParts {
         header,
         actions,
         data_waiting: data_waiting(&collected),
@@ -47,10 +48,13 @@ pub(super) fn summarize(
         threads: collected
             .by_thread_name()
             .into_iter()
-            .map(|group| ThreadStatistics {
-                thread: group.thread.to_owned(),
-                threads: group.threads,
-                actions: statistics(rows(group.parts), rate),
+            .map(|group| {
+                ThreadStatisticsParts {
+                    thread: group.thread.to_owned(),
+                    threads: group.threads,
+                    actions: statistics(rows(group.parts), rate),
+                }
+                .build()
             })
             .filter(|thread| !thread.actions.is_empty())
             .collect(),
@@ -58,6 +62,7 @@ pub(super) fn summarize(
         step_series: collected.step_series.clone(),
         findings: Vec::new(),
     }
+    .build()
 }
 
 fn rows<'parts>(
@@ -80,41 +85,47 @@ fn statistics(rows: Rows, rate: Rate) -> Vec<ActionStatistics> {
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.order_by_key(|(_, row)| (std::cmp::Reverse(row.total), row.first_started));
     rows.into_iter()
-        .map(|((sub_stage, name), row)| ActionStatistics {
-            action: name.to_owned(),
-            sub_stage,
-            // Two actions with the same name share one row, which is not inside itself.
-            inside: row
-                .around
-                .map(Action::name)
-                .filter(|around| *around != name)
-                .map(str::to_owned),
-            calls: row.count,
-            total_seconds: rate.seconds(row.total),
-            self_seconds: rate.seconds(row.own),
-            first_seconds: rate.seconds(row.first),
-            rest: rest(&row, rate),
-            io: None,
-            cpu: None,
-            device: None,
+        .map(|((sub_stage, name), row)| {
+            ActionStatisticsParts {
+                action: name.to_owned(),
+                sub_stage,
+                // Two actions with the same name share one row, which is not inside itself.
+                inside: row
+                    .around
+                    .map(Action::name)
+                    .filter(|around| *around != name)
+                    .map(str::to_owned),
+                calls: row.count,
+                total_seconds: rate.seconds(row.total),
+                self_seconds: rate.seconds(row.own),
+                first_seconds: rate.seconds(row.first),
+                rest: rest(&row, rate),
+                io: None,
+                cpu: None,
+                device: None,
+            }
+            .build()
         })
         .collect()
 }
 
 /// Returns rows for start-up. They belong to no thread, because no action was started for them.
 fn startup_rows(startup: StartupDurations) -> impl Iterator<Item = ActionStatistics> {
-    let row = |name: &str, inside: Option<&str>, total_seconds, self_seconds| ActionStatistics {
-        action: name.to_owned(),
-        sub_stage: None,
-        inside: inside.map(str::to_owned),
-        calls: 1,
-        total_seconds,
-        self_seconds,
-        first_seconds: total_seconds,
-        rest: None,
-        io: None,
-        cpu: None,
-        device: None,
+    let row = |name: &str, inside: Option<&str>, total_seconds, self_seconds| {
+        ActionStatisticsParts {
+            action: name.to_owned(),
+            sub_stage: None,
+            inside: inside.map(str::to_owned),
+            calls: 1,
+            total_seconds,
+            self_seconds,
+            first_seconds: total_seconds,
+            rest: None,
+            io: None,
+            cpu: None,
+            device: None,
+        }
+        .build()
     };
     let whole = row(PROCESS_STARTUP, None, startup.total_seconds, startup.after_main_seconds());
     let before_main = startup
@@ -136,17 +147,20 @@ fn rest(row: &RowSnapshot, rate: Rate) -> Option<DurationStatistics> {
     let p50 = within(median.ticks);
     // Recursive calls are counted, so their time is included as well.
     let mean = sum.saturating_add(row.recursive) as f64 / calls.max(1) as f64;
-    (calls > 0).then(|| DurationStatistics {
-        min_seconds: rate.seconds(min),
-        // The total may include calls that the distribution does not have yet.
-        mean_seconds: rate.seconds(within(mean.round() as u64)),
-        p50_seconds: rate.seconds(p50),
-        p50_limits: median.limits.map(|(low, high)| MedianLimits {
-            low_seconds: rate.seconds(within(low).min(p50)),
-            high_seconds: rate.seconds(within(high).max(p50)),
-        }),
-        p95_seconds: rate.seconds(within(row.distribution.quantile(0.95)).max(p50)),
-        max_seconds: rate.seconds(max),
+    (calls > 0).then(|| {
+        DurationStatisticsParts {
+            min_seconds: rate.seconds(min),
+            // The total may include calls that the distribution does not have yet.
+            mean_seconds: rate.seconds(within(mean.round() as u64)),
+            p50_seconds: rate.seconds(p50),
+            p50_limits: median.limits.map(|(low, high)| MedianLimits {
+                low_seconds: rate.seconds(within(low).min(p50)),
+                high_seconds: rate.seconds(within(high).max(p50)),
+            }),
+            p95_seconds: rate.seconds(within(row.distribution.quantile(0.95)).max(p50)),
+            max_seconds: rate.seconds(max),
+        }
+        .build()
     })
 }
 

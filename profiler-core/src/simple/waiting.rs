@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::row::RowSnapshot;
 use crate::Action;
 use crate::recorder::Collected;
-use crate::report::simple::DataWaiting;
+use crate::report::simple::{DataWaiting, DataWaitingParts};
 use mlprof_events::names::{OWN_TRAIN_DATALOADER_NEXT, RUN_TRAINING_EPOCH};
 
 /// Time spent by one thread, in ticks.
@@ -54,19 +54,25 @@ pub(super) fn data_waiting(
     if epochs > 0 {
         let training = threads.values().filter(|spent| spent.epochs > 0);
         let waiting = training.filter_map(Spent::waiting).reduce(|sum, next| sum + next)?;
-        return Some(DataWaiting {
-            waiting_seconds: rate.seconds(waiting),
-            epoch_seconds: Some(rate.seconds(epochs)),
-            share: waiting as f64 / epochs as f64,
-        });
+        return Some(
+            DataWaitingParts {
+                waiting_seconds: rate.seconds(waiting),
+                epoch_seconds: Some(rate.seconds(epochs)),
+                share: waiting as f64 / epochs as f64,
+            }
+            .build(),
+        );
     }
     let waiting = threads.values().filter_map(Spent::waiting).max()?;
     let wall = collected.ended.saturating_sub(collected.started);
-    Some(DataWaiting {
-        waiting_seconds: rate.seconds(waiting),
-        epoch_seconds: None,
-        share: if wall == 0 { 0.0 } else { waiting as f64 / wall as f64 },
-    })
+    Some(
+        DataWaitingParts {
+            waiting_seconds: rate.seconds(waiting),
+            epoch_seconds: None,
+            share: if wall == 0 { 0.0 } else { waiting as f64 / wall as f64 },
+        }
+        .build(),
+    )
 }
 
 #[cfg(all(test, not(loom)))]

@@ -222,6 +222,9 @@ unsafe extern "C" fn on_signal(
         //
         // SAFETY: the call sends a signal to this thread. The signal stays pending until the
         // handler has returned.
+        //
+        // SAFETY: the call sends a signal to this thread. The signal stays pending until the
+        // handler has returned.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
     }
     // SAFETY: the pointer refers to this thread's `errno`.

@@ -172,11 +172,11 @@ impl Export<'_> {
 
     #[cfg(feature = "parquet")]
     fn tables(&self) {
-        use crate::RunContext;
         use std::sync::PoisonError;
 
         // All ranks share one folder, so its path must not contain the rank.
-        let run = RunContext { rank: 0, world_size: 1, ..self.cycle.run.clone() };
+        let mut run = self.cycle.run.clone();
+        (run.rank, run.world_size) = (0, 1);
         let first = self.profiler.output.part_path(self.cycle.stage, &run, "parquet");
         let Some(first) = first else { return };
         let (folder, is_new) = {

@@ -42,10 +42,12 @@ use mlprof_events::{Observation, OpStart};
 
 use control::Control;
 pub use export_settings::trace_handler;
-pub use mlprof_events::{GroupBy, Phase, Schedule, ScheduleError, StepPhase};
-pub use mlprof_trace::{
-    ContextActions, Cycle, Dropped, Event, MemoryEvent, TraceOptions, Track, flops,
-};
+#[doc(hidden)]
+pub use mlprof_events::StepPhase;
+pub use mlprof_events::{GroupBy, Phase, Schedule, ScheduleError};
+#[doc(hidden)]
+pub use mlprof_trace::{ContextActions, Dropped, MemoryEvent, flops};
+pub use mlprof_trace::{Cycle, Event, TraceOptions, Track};
 use recording::{Memory, Recording};
 pub use settings::DeviceTiming;
 use settings::Settings;

@@ -111,8 +111,8 @@ impl Settings {
     /// Returns the finest available grouping, or `None` if the report's table already uses it.
     pub(super) fn finest(&self) -> Option<GroupBy> {
         let own = self.report.group_by;
-        let input_shapes = own.input_shapes || self.record_shapes;
-        let finest = GroupBy { input_shapes, module: true, phase: true, ..own };
+        let mut finest = own.module().phase();
+        finest.input_shapes |= self.record_shapes;
         (finest != own).then_some(finest)
     }
 

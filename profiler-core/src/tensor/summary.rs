@@ -8,8 +8,8 @@ use crate::hook::OpStart;
 use crate::recorder::regions;
 use crate::report::internals::Missing;
 use crate::report::tensor::page as tensor_page;
-use crate::report::tensor::{KeyAverages, TensorReport, finest_rows};
-use crate::report::{Overhead, ReportHeader, SCHEMA_VERSION, Units};
+use crate::report::tensor::{KeyAverages, TensorReport, TensorReportParts, finest_rows};
+use crate::report::{OverheadParts, ReportHeaderParts, SCHEMA_VERSION, Units};
 use crate::{Action, RunContext};
 use mlprof_events::clock::{self, Clock, Rate, Stopwatch};
 use mlprof_events::forking::made_once;
@@ -39,8 +39,8 @@ impl TensorProfiler {
         let missing = self.missing(run, &around);
         let mut notes = self.notes(run, &missing);
         notes.extend(clock::notes(profile.started, ended));
-        let report = TensorReport {
-            header: ReportHeader {
+        let report = TensorReportParts {
+            header: ReportHeaderParts {
                 schema_version: SCHEMA_VERSION,
                 units: Units::default(),
                 stage: run.stage,
@@ -53,10 +53,11 @@ impl TensorProfiler {
                 machine: crate::machine::of_process(),
                 frameworks: mlprof_events::frameworks(),
                 startup: None,
-                overhead: Overhead { scopes: totals.events, seconds_per_scope },
+                overhead: OverheadParts { scopes: totals.events, seconds_per_scope }.build(),
                 settings: settings.in_words(),
                 notes,
-            },
+            }
+            .build(),
             schedule: settings.schedule(),
             steps: run.step,
             recorded_steps: totals.steps,
@@ -77,7 +78,8 @@ impl TensorProfiler {
             files: run.files.iter().map(|path| path.display().to_string()).collect(),
             step_series: profile.step_series(run.stage, rate),
             findings: Vec::new(),
-        };
+        }
+        .build();
         (report, missing)
     }
 
@@ -105,8 +107,9 @@ impl TensorProfiler {
         let control = self.control();
         let run = control.reported();
         let averages = run.map(|run| run.profile.key_averages(group_by, Rate::now()));
-        let device_name = self.settings.report.device_name();
-        KeyAverages { device_name, ..averages.unwrap_or_default() }
+        let mut averages = averages.unwrap_or_default();
+        averages.device_name = self.settings.report.device_name();
+        averages
     }
 
     /// Formats the report as text.

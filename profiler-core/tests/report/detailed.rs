@@ -1,8 +1,10 @@
-use mlprof_core::advanced::LineCountRestriction;
+use mlprof_core::report::LineCountRestriction;
 use mlprof_core::report::simple::detailed::{paint, paint_rows};
 use mlprof_core::report::simple::rows::{RowKey, Rows};
-use mlprof_core::report::simple::{CpuStatistics, DataWaiting, IoStatistics, ThreadStatistics};
-use mlprof_core::report::{SimpleReport, StartupDurations};
+use mlprof_core::report::simple::{
+    CpuStatisticsParts, DataWaitingParts, IoStatistics, IoStatisticsParts, ThreadStatisticsParts,
+};
+use mlprof_core::report::{SimpleReport, SimpleReportParts, StartupDurationsParts};
 
 use crate::samples::{header, open, row, training_run};
 
@@ -41,12 +43,15 @@ fn counted_run() -> SimpleReport {
             "on_fit_start" => (25.0, 25.0, 0),
             _ => (1.0, 1.0, 0),
         };
-        row.cpu = Some(CpuStatistics {
-            thread_seconds: working * row.total_seconds,
-            process_seconds: cores * row.total_seconds,
-            voluntary_switches: gave,
-            involuntary_switches: row.calls / 100,
-        });
+        row.cpu = Some(
+            CpuStatisticsParts {
+                thread_seconds: working * row.total_seconds,
+                process_seconds: cores * row.total_seconds,
+                voluntary_switches: gave,
+                involuntary_switches: row.calls / 100,
+            }
+            .build(),
+        );
     }
     report
 }
@@ -148,10 +153,13 @@ fn a_single_thread_is_not_shown_twice() {
 
 #[test]
 fn a_thousand_threads_are_counted_not_listed() {
-    let thread = |number: usize| ThreadStatistics {
-        thread: format!("thread-{number}"),
-        threads: 1,
-        actions: vec![row("work", &[number as f64 * 1e-3])],
+    let thread = |number: usize| {
+        ThreadStatisticsParts {
+            thread: format!("thread-{number}"),
+            threads: 1,
+            actions: vec![row("work", &[number as f64 * 1e-3])],
+        }
+        .build()
     };
     let mut report = training_run();
     report.threads = (1..=1_000).map(thread).collect();
@@ -185,7 +193,7 @@ fn ranks_open_actions_and_notes_are_said() {
 #[test]
 fn nothing_measured_is_a_report_too() {
     let header = header(None, 0.0);
-    let empty = SimpleReport {
+    let empty = SimpleReportParts {
         header,
         actions: vec![],
         threads: vec![],
@@ -194,7 +202,8 @@ fn nothing_measured_is_a_report_too() {
         device_regions: vec![],
         step_series: Vec::new(),
         findings: vec![],
-    };
+    }
+    .build();
     let text = paint(&empty);
     assert!(text.starts_with("Profiler Report\n\nWall time   0.00 s since 2026-01-02"), "{text}");
     assert!(text.ends_with("\nNo action has ended.\n"), "{text}");
@@ -207,26 +216,28 @@ fn start_up_is_a_line_at_the_top_and_no_row() {
     report.actions.push(row("process_startup", &[2.5]));
     report.actions.push(row("process_startup_before_main", &[1.25]));
     report.header.startup =
-        Some(StartupDurations { total_seconds: 2.5, before_main_seconds: Some(1.25) });
+        Some(StartupDurationsParts { total_seconds: 2.5, before_main_seconds: Some(1.25) }.build());
     let line = "Start-up    2.50 s from the start of the process to its first action, 1.25 s of it \
                 before main; not in the wall time\n";
     assert_eq!(paint(&report).replace(line, ""), without);
     assert!(paint(&report).contains(line));
     report.header.startup =
-        Some(StartupDurations { total_seconds: 2.5, before_main_seconds: None });
+        Some(StartupDurationsParts { total_seconds: 2.5, before_main_seconds: None }.build());
     position(&paint(&report), "\nStart-up    2.50 s from main to the first action\n");
 }
 
 #[test]
 fn waiting_for_data_is_said() {
     let mut report = training_run();
-    let waiting = DataWaiting { waiting_seconds: 1.234, epoch_seconds: Some(20.06), share: 0.0615 };
+    let waiting =
+        DataWaitingParts { waiting_seconds: 1.234, epoch_seconds: Some(20.06), share: 0.0615 }
+            .build();
     report.data_waiting = Some(waiting);
     position(
         &paint(&report),
         "\nWaiting for data: 1.23 s of 20.1 s in training epochs (6.15 %)\n\nActions",
     );
-    report.data_waiting = Some(DataWaiting { epoch_seconds: None, ..waiting });
+    report.data_waiting = Some(DataWaitingParts { epoch_seconds: None, ..waiting.into() }.build());
     position(&paint(&report), "\nWaiting for data: 1.23 s of 13.4 s wall time (6.15 %)\n");
 }
 
@@ -234,16 +245,22 @@ fn waiting_for_data_is_said() {
 fn bytes_have_a_table_of_their_own() {
     let mut report = training_run();
     let io = |read_bytes, written_bytes| {
-        Some(IoStatistics { read_bytes, written_bytes, ..Default::default() })
+        Some(
+            IoStatisticsParts { read_bytes, written_bytes, ..IoStatistics::default().into() }
+                .build(),
+        )
     };
     for row in &mut report.actions {
         row.io = match row.action.as_str() {
             "decode_sample" => io(5 << 30, 0),
-            "save_checkpoint" => Some(IoStatistics {
-                storage_written_bytes: 4_096,
-                storage_read_bytes: 8_192,
-                ..io(17, 1_000).expect("bytes")
-            }),
+            "save_checkpoint" => Some(
+                IoStatisticsParts {
+                    storage_written_bytes: 4_096,
+                    storage_read_bytes: 8_192,
+                    ..io(17, 1_000).expect("bytes").into()
+                }
+                .build(),
+            ),
             _ => io(0, 0),
         };
     }

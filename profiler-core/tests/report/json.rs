@@ -1,35 +1,44 @@
-use mlprof_core::report::StartupDurations;
-use mlprof_core::report::advanced::{CallTreeNode, ThreadCallTree};
-use mlprof_core::report::simple::{CpuStatistics, DataWaiting, IoStatistics};
+use mlprof_core::report::StartupDurationsParts;
+use mlprof_core::report::advanced::{CallTreeNodeParts, ThreadCallTree};
+use mlprof_core::report::simple::{
+    CpuStatisticsParts, DataWaitingParts, IoStatistics, IoStatisticsParts,
+};
 use mlprof_core::{ActionKind, Report, Stage};
 
 use crate::samples::{advanced, calls, key, open, profile, row, simple, training_run};
 
 #[test]
 fn what_is_written_can_be_read() {
-    let node = CallTreeNode {
+    let node = CallTreeNodeParts {
         function: key("src/a.rs", 1, "größe\n"),
         kind: ActionKind::Function,
         calls: calls(u64::MAX, 1, 1e-9, 0.1 + 0.2),
         children: vec![],
-    };
-    let root = CallTreeNode { children: vec![node.clone()], ..node };
+    }
+    .build();
+    let root = CallTreeNodeParts { children: vec![node.clone()], ..node.into() }.build();
     let mut tree = advanced(vec![profile()]);
-    tree.threads = vec![ThreadCallTree { thread: "main".into(), threads: 1, roots: vec![root] }];
+    tree.threads = vec![ThreadCallTree::new("main".into(), 1, vec![root])];
     let mut running = training_run();
     running.open = vec![open("", "main", 1.5)];
     running.header.notes = vec!["x".into()];
     running.header.startup =
-        Some(StartupDurations { total_seconds: 1.5, before_main_seconds: None });
-    running.data_waiting =
-        Some(DataWaiting { waiting_seconds: 1.0, epoch_seconds: Some(3.0), share: 1.0 / 3.0 });
-    running.actions[0].io = Some(IoStatistics { read_bytes: u64::MAX, ..Default::default() });
-    running.actions[0].cpu = Some(CpuStatistics {
-        thread_seconds: 0.1 + 0.2,
-        process_seconds: 1e-9,
-        voluntary_switches: u64::MAX,
-        involuntary_switches: 1,
-    });
+        Some(StartupDurationsParts { total_seconds: 1.5, before_main_seconds: None }.build());
+    running.data_waiting = Some(
+        DataWaitingParts { waiting_seconds: 1.0, epoch_seconds: Some(3.0), share: 1.0 / 3.0 }
+            .build(),
+    );
+    running.actions[0].io =
+        Some(IoStatisticsParts { read_bytes: u64::MAX, ..IoStatistics::default().into() }.build());
+    running.actions[0].cpu = Some(
+        CpuStatisticsParts {
+            thread_seconds: 0.1 + 0.2,
+            process_seconds: 1e-9,
+            voluntary_switches: u64::MAX,
+            involuntary_switches: 1,
+        }
+        .build(),
+    );
     for report in [Report::Simple(running), Report::Advanced(tree)] {
         let json = report.to_json().expect("a report is JSON");
         assert_eq!(Report::from_json(&json).expect("it was just written"), report);

@@ -2,8 +2,8 @@ use std::fs;
 use std::path::Path;
 
 use mlprof_core::Stage;
-use mlprof_core::report::StartupDurations;
-use mlprof_core::report::simple::DataWaiting;
+use mlprof_core::report::StartupDurationsParts;
+use mlprof_core::report::simple::DataWaitingParts;
 use mlprof_core::report::simple::lightning::{paint, paint_on_console};
 
 use crate::samples::{self, Golden, row, simple};
@@ -46,8 +46,9 @@ fn what_is_still_running_and_notes_come_below_the_table() {
 fn waiting_for_data_comes_below_the_table() {
     let mut report = simple(Some(Stage::Fit), 7.0, vec![row("step", &[1.0])]);
     let complete = paint(&report, true);
-    report.data_waiting =
-        Some(DataWaiting { waiting_seconds: 0.5, epoch_seconds: Some(2.0), share: 0.25 });
+    report.data_waiting = Some(
+        DataWaitingParts { waiting_seconds: 0.5, epoch_seconds: Some(2.0), share: 0.25 }.build(),
+    );
     report.header.notes = vec!["x".into()];
     let line = "Waiting for data: 500 ms of 2.00 s in training epochs (25.00 %)\nNote: x\n";
     assert_eq!(paint(&report, true), complete + line);
@@ -59,7 +60,7 @@ fn start_up_is_no_share_of_the_wall_time() {
     let mut report = simple(Some(Stage::Fit), 7.0, rows);
     assert!(paint(&report, true).contains("|  200.0 "), "somebody's own action of that name");
     report.header.startup =
-        Some(StartupDurations { total_seconds: 14.0, before_main_seconds: None });
+        Some(StartupDurationsParts { total_seconds: 14.0, before_main_seconds: None }.build());
     let text = paint(&report, true);
     let line = text.lines().find(|line| line.contains("process_startup")).expect("its row");
     assert!(line.ends_with("|  14.0           \t|  -              \t|"), "{line}");

@@ -1,6 +1,7 @@
 use mlprof_core::report::advanced::prof::encode;
 use mlprof_core::report::advanced::{
-    ActionProfile, CallStatistics, CallerStatistics, FunctionKey, FunctionStatistics,
+    ActionProfile, ActionProfileParts, CallStatistics, CallerStatistics, FunctionKey,
+    FunctionKeyParts, FunctionStatistics,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -31,8 +32,8 @@ fn expected(profile: &ActionProfile) -> Value {
     let key = |key: &FunctionKey| json!([key.file, key.line, key.name]);
     let bits = |number: f64| format!("{:016x}", number.to_bits());
     let functions =
-        profile.functions.iter().map(|FunctionStatistics { function, calls, callers }| {
-            let callers = callers.iter().map(|CallerStatistics { caller, calls }| {
+        profile.functions.iter().map(|FunctionStatistics { function, calls, callers, .. }| {
+            let callers = callers.iter().map(|CallerStatistics { caller, calls, .. }| {
                 let (own, cumulative) = (bits(calls.self_seconds), bits(calls.cumulative_seconds));
                 json!([key(caller), calls.total_calls, calls.primitive_calls, own, cumulative])
             });
@@ -49,7 +50,7 @@ fn expected(profile: &ActionProfile) -> Value {
 }
 
 fn with(functions: Vec<FunctionStatistics>) -> ActionProfile {
-    ActionProfile { functions, ..profile() }
+    ActionProfileParts { functions, ..profile().into() }.build()
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn python_reads_whatever_a_profile_holds() {
     };
     let any_key = || {
         let parts = (any::<String>(), any::<u32>(), any::<String>());
-        parts.prop_map(|(file, line, name)| FunctionKey { file, line, name })
+        parts.prop_map(|(file, line, name)| FunctionKeyParts { file, line, name }.build())
     };
     let called_by = move || proptest::collection::hash_map(any_key(), statistics(), 0..4);
     let table = proptest::collection::hash_map(any_key(), (statistics(), called_by()), 0..50);

@@ -1,5 +1,5 @@
 use mlprof_core::Stage;
-use mlprof_core::advanced::LineCountRestriction::{self, Lines, Share};
+use mlprof_core::report::LineCountRestriction::{self, Lines, Share};
 use mlprof_core::report::advanced::prof;
 use mlprof_core::report::advanced::pstats;
 use mlprof_core::report::advanced::pstats::{PstatsOptions, Restriction, SortKey};

@@ -2,17 +2,20 @@
 
 use mlprof_core::Stage;
 use mlprof_core::report::advanced::{
-    ActionProfile, CallStatistics, CallerStatistics, FunctionKey, FunctionStatistics,
+    ActionProfile, ActionProfileParts, CallStatistics, CallStatisticsParts, CallerStatisticsParts,
+    FunctionKey, FunctionKeyParts, FunctionStatistics, FunctionStatisticsParts,
 };
 use mlprof_core::report::simple::{
-    ActionStatistics, DurationStatistics, SimpleReport, ThreadStatistics,
+    ActionStatistics, ActionStatisticsParts, DurationStatisticsParts, SimpleReport,
+    SimpleReportParts, ThreadStatisticsParts,
 };
 use mlprof_core::report::{
-    AdvancedReport, OpenAction, Overhead, ReportHeader, SCHEMA_VERSION, Units,
+    AdvancedReport, AdvancedReportParts, OpenAction, OpenActionParts, OverheadParts, ReportHeader,
+    ReportHeaderParts, SCHEMA_VERSION, Units,
 };
 
 pub fn header(stage: Option<Stage>, wall_seconds: f64) -> ReportHeader {
-    ReportHeader {
+    ReportHeaderParts {
         schema_version: SCHEMA_VERSION,
         units: Units::default(),
         stage,
@@ -25,14 +28,15 @@ pub fn header(stage: Option<Stage>, wall_seconds: f64) -> ReportHeader {
         machine: None,
         frameworks: Vec::new(),
         startup: None,
-        overhead: Overhead { scopes: 123_456, seconds_per_scope: 45e-9 },
+        overhead: OverheadParts { scopes: 123_456, seconds_per_scope: 45e-9 }.build(),
         settings: Vec::new(),
         notes: Vec::new(),
     }
+    .build()
 }
 
 pub fn simple(stage: Option<Stage>, wall: f64, actions: Vec<ActionStatistics>) -> SimpleReport {
-    SimpleReport {
+    SimpleReportParts {
         header: header(stage, wall),
         actions,
         threads: Vec::new(),
@@ -42,6 +46,7 @@ pub fn simple(stage: Option<Stage>, wall: f64, actions: Vec<ActionStatistics>) -
         step_series: Vec::new(),
         findings: Vec::new(),
     }
+    .build()
 }
 
 /// Returns the row of an action with these durations.
@@ -51,7 +56,7 @@ pub fn row(action: &str, durations: &[f64]) -> ActionStatistics {
     let mut sorted = rest.to_vec();
     sorted.sort_by(f64::total_cmp);
     let quantile = |share: f64| sorted[((sorted.len() - 1) as f64 * share).round() as usize];
-    ActionStatistics {
+    ActionStatisticsParts {
         action: action.to_owned(),
         sub_stage: None,
         inside: None,
@@ -59,18 +64,22 @@ pub fn row(action: &str, durations: &[f64]) -> ActionStatistics {
         total_seconds,
         self_seconds: total_seconds,
         first_seconds: *first,
-        rest: (!rest.is_empty()).then(|| DurationStatistics {
-            min_seconds: quantile(0.0),
-            mean_seconds: rest.iter().sum::<f64>() / rest.len() as f64,
-            p50_seconds: quantile(0.5),
-            p50_limits: None,
-            p95_seconds: quantile(0.95),
-            max_seconds: quantile(1.0),
+        rest: (!rest.is_empty()).then(|| {
+            DurationStatisticsParts {
+                min_seconds: quantile(0.0),
+                mean_seconds: rest.iter().sum::<f64>() / rest.len() as f64,
+                p50_seconds: quantile(0.5),
+                p50_limits: None,
+                p95_seconds: quantile(0.95),
+                max_seconds: quantile(1.0),
+            }
+            .build()
         }),
         io: None,
         cpu: None,
         device: None,
     }
+    .build()
 }
 
 fn with_self(mut row: ActionStatistics, self_seconds: f64) -> ActionStatistics {
@@ -107,12 +116,17 @@ pub fn training_run() -> SimpleReport {
     let decode = row("decode_sample", &steps(0.0009, 95e-6, 154_000));
     let mut all = vec![decode.clone()];
     all.extend(main.iter().cloned());
-    SimpleReport {
+    SimpleReportParts {
         header: header(Some(Stage::Fit), 13.37),
         actions: all,
         threads: vec![
-            ThreadStatistics { thread: "data-loader".into(), threads: 4, actions: vec![decode] },
-            ThreadStatistics { thread: "main".into(), threads: 1, actions: main },
+            ThreadStatisticsParts {
+                thread: "data-loader".into(),
+                threads: 4,
+                actions: vec![decode],
+            }
+            .build(),
+            ThreadStatisticsParts { thread: "main".into(), threads: 1, actions: main }.build(),
         ],
         open: Vec::new(),
         data_waiting: None,
@@ -120,24 +134,27 @@ pub fn training_run() -> SimpleReport {
         step_series: Vec::new(),
         findings: Vec::new(),
     }
+    .build()
 }
 
 pub fn open(action: &str, thread: &str, elapsed_seconds: f64) -> OpenAction {
-    OpenAction { action: action.to_owned(), thread: thread.to_owned(), elapsed_seconds }
+    OpenActionParts { action: action.to_owned(), thread: thread.to_owned(), elapsed_seconds }
+        .build()
 }
 
 pub fn key(file: &str, line: u32, name: &str) -> FunctionKey {
-    FunctionKey { file: file.to_owned(), line, name: name.to_owned() }
+    FunctionKeyParts { file: file.to_owned(), line, name: name.to_owned() }.build()
 }
 
 pub fn calls(total: u64, primitive: u64, own: f64, cumulative: f64) -> CallStatistics {
-    CallStatistics {
+    CallStatisticsParts {
         polls: 0,
         total_calls: total,
         primitive_calls: primitive,
         self_seconds: own,
         cumulative_seconds: cumulative,
     }
+    .build()
 }
 
 pub fn function(
@@ -145,15 +162,15 @@ pub fn function(
     calls: CallStatistics,
     callers: &[(&FunctionKey, CallStatistics)],
 ) -> FunctionStatistics {
-    let caller = |(caller, calls): &(&FunctionKey, CallStatistics)| CallerStatistics {
-        caller: (*caller).clone(),
-        calls: *calls,
+    let caller = |(caller, calls): &(&FunctionKey, CallStatistics)| {
+        CallerStatisticsParts { caller: (*caller).clone(), calls: *calls }.build()
     };
-    FunctionStatistics {
+    FunctionStatisticsParts {
         function: function.clone(),
         calls,
         callers: callers.iter().map(caller).collect(),
     }
+    .build()
 }
 
 /// Returns an action with a recursive function, a span, and many small functions below it.
@@ -186,7 +203,7 @@ pub fn profile() -> ActionProfile {
             &[(&forward, calls(count, count, own, own))],
         ));
     }
-    ActionProfile {
+    ActionProfileParts {
         action: "run_training_batch".into(),
         sub_stage: None,
         calls: 2_400,
@@ -194,10 +211,11 @@ pub fn profile() -> ActionProfile {
         functions,
         device: None,
     }
+    .build()
 }
 
 pub fn advanced(actions: Vec<ActionProfile>) -> AdvancedReport {
-    AdvancedReport {
+    AdvancedReportParts {
         header: header(Some(Stage::Fit), 20.0),
         actions,
         threads: Vec::new(),
@@ -207,6 +225,7 @@ pub fn advanced(actions: Vec<ActionProfile>) -> AdvancedReport {
         step_series: Vec::new(),
         findings: Vec::new(),
     }
+    .build()
 }
 
 /// Content of a golden file's JSON.

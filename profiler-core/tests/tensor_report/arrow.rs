@@ -3,7 +3,7 @@
 use mlprof_core::hook::{DType, TensorShape};
 use mlprof_core::report::arrow_array::cast::AsArray;
 use mlprof_core::report::arrow_array::types::{Float64Type, Int64Type, UInt64Type};
-use mlprof_core::report::tensor::{KeyAverages, RestDurations};
+use mlprof_core::report::tensor::{KeyAverages, KeyAveragesParts, RestDurations};
 use mlprof_core::tensor::Phase;
 
 use crate::rows::row;
@@ -21,7 +21,9 @@ fn every_row_is_in_the_batch() {
     first.input_shapes = Some(vec![TensorShape::Tensor(DType::Float32, vec![2, 3])]);
     first.stack = vec!["inner".into(), "outer".into()];
     first.phase = Some(Phase::Backward);
-    let averages = KeyAverages { rows: vec![first, row("aten::add")], ..KeyAverages::default() };
+    let averages =
+        KeyAveragesParts { rows: vec![first, row("aten::add")], ..KeyAverages::default().into() }
+            .build();
     let batch = averages.to_record_batch().expect("a batch");
     assert_eq!(batch.num_rows(), 2);
     let column = |name: &str| batch.column_by_name(name).unwrap_or_else(|| panic!("no {name}"));
@@ -49,7 +51,10 @@ fn every_row_is_in_the_batch() {
 fn an_empty_table_has_the_same_columns() {
     let empty = KeyAverages::default().to_record_batch().expect("a batch");
     let rows = vec![row("aten::mm")];
-    let full = KeyAverages { rows, ..KeyAverages::default() }.to_record_batch().expect("a batch");
+    let full = KeyAveragesParts { rows, ..KeyAverages::default().into() }
+        .build()
+        .to_record_batch()
+        .expect("a batch");
     assert_eq!(empty.schema(), full.schema());
     assert_eq!((empty.num_rows(), full.num_rows()), (0, 1));
 }

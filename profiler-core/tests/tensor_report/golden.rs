@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use mlprof_core::hook::{DType, TensorShape};
-use mlprof_core::report::tensor::{KeyAverages, SortKey, TableOptions};
+use mlprof_core::report::tensor::{KeyAverages, KeyAveragesParts, SortKey, TableOptions};
 use serde_json::Value;
 
 use crate::rows::row;
@@ -56,12 +56,13 @@ fn averages(golden: &Value) -> KeyAverages {
         row.stack = stack.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         row
     });
-    KeyAverages {
+    KeyAveragesParts {
         device_name: "CUDA".to_owned(),
         has_memory: flag(golden, "memory"),
         rows: rows.collect(),
-        ..KeyAverages::default()
+        ..KeyAverages::default().into()
     }
+    .build()
 }
 
 fn options(golden: &Value) -> TableOptions {
@@ -115,7 +116,7 @@ fn flops_and_places_stand_below_their_own_titles_and_rates_beside_them() {
     row.cpu_seconds = 0.001;
     row.flops = 5_000_000;
     row.stack = vec!["src/model.rs(1): forward".to_owned()];
-    let averages = KeyAverages { rows: vec![row], ..KeyAverages::default() };
+    let averages = KeyAveragesParts { rows: vec![row], ..KeyAverages::default().into() }.build();
     let table = averages.table(&TableOptions::default());
     let lines: Vec<_> = table.lines().collect();
     let (titles, cells) = (lines[1], lines[3]);
@@ -153,7 +154,7 @@ fn without_rows_there_is_no_table() {
 fn names_stay_on_one_line() {
     let mut row = row("evil\nname\t\u{1b}[31m");
     row.calls = 1;
-    let averages = KeyAverages { rows: vec![row], ..KeyAverages::default() };
+    let averages = KeyAveragesParts { rows: vec![row], ..KeyAverages::default().into() }.build();
     let table = averages.table(&TableOptions::default());
     assert_eq!(table.lines().count(), 6, "{table}");
     assert!(!table.contains('\u{1b}') && !table.contains('\t'), "{table}");

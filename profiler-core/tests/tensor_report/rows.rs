@@ -1,15 +1,16 @@
 //! Helpers for rows of a table.
 
 use mlprof_core::ActionKind;
-use mlprof_core::report::tensor::{KeyAverage, KeyAverages};
+use mlprof_core::report::tensor::{KeyAverage, KeyAverageParts, KeyAverages, KeyAveragesParts};
 
 /// Returns a row in which all numbers are 0.
 pub fn row(name: &str) -> KeyAverage {
-    KeyAverage {
+    KeyAverageParts {
         name: name.to_owned(),
         kind: ActionKind::Op,
-        ..KeyAverages::default().total_average()
+        ..KeyAverages::default().total_average().into()
     }
+    .build()
 }
 
 /// Returns the only row with this name.
@@ -39,7 +40,8 @@ fn tables_are_sorted_by_calls_mean_memory_and_operations() {
         with("hungry on the host", |row| row.self_cpu_memory_bytes = 11),
         with("many operations", |row| row.flops = 5),
     ];
-    let averages = KeyAverages { rows, has_memory: true, ..KeyAverages::default() };
+    let averages =
+        KeyAveragesParts { rows, has_memory: true, ..KeyAverages::default().into() }.build();
     let first = |key: &str| {
         let sort_by: SortKey = key.parse().expect("a key");
         let options = TableOptions { sort_by: Some(sort_by), ..TableOptions::default() };
@@ -73,10 +75,12 @@ fn modules_with_long_paths_can_be_told_apart() {
         row.kind = ActionKind::Module;
         row
     });
-    let averages = KeyAverages { rows: layers.to_vec(), ..KeyAverages::default() };
+    let averages =
+        KeyAveragesParts { rows: layers.to_vec(), ..KeyAverages::default().into() }.build();
     let shown = |width: usize| -> Vec<String> {
         let max_name_column_width = Some(width);
-        let table = averages.table(&TableOptions { max_name_column_width, ..Default::default() });
+        let table =
+            averages.table(&TableOptions { max_name_column_width, ..TableOptions::default() });
         let names = table.lines().filter(|line| line.contains("[module]"));
         names.map(|line| line.trim().split("  ").next().unwrap_or_default().to_owned()).collect()
     };
@@ -101,7 +105,7 @@ fn kernels_with_long_arguments_keep_their_function() {
         format!("void at::native::vectorized_elementwise_kernel<4, {lambda} >(int, {lambda})");
     let mut kernel = row(&name);
     (kernel.kind, kernel.is_on_device) = (ActionKind::Kernel, true);
-    let averages = KeyAverages { rows: vec![kernel], ..KeyAverages::default() };
+    let averages = KeyAveragesParts { rows: vec![kernel], ..KeyAverages::default().into() }.build();
     let table = averages.table(&TableOptions::default());
     assert!(table.contains("at::native::vectorized_elementwise_kernel<4, …> "), "{table}");
 }

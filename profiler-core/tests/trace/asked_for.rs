@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use mlprof_core::Error;
-use mlprof_core::action::SourceLocation;
+use mlprof_core::SourceLocation;
 use mlprof_core::hook::{DType, InputsBuilder, OpStart};
 use mlprof_core::trace::Error as TraceError;
 use mlprof_core::{Action, ActionKind, Interest, Profiler, RunContext, Stage, TensorProfiler};

@@ -3,9 +3,9 @@
 use mlprof_core::report::comparison::{SteppedRow, SteppedRun, Subject};
 use mlprof_core::report::internals::{SURE, median_shares};
 use mlprof_core::report::simple::{
-    ActionStatistics, DurationStatistics, MedianLimits, SimpleReport,
+    ActionStatistics, ActionStatisticsParts, DurationStatisticsParts, MedianLimits, SimpleReport,
 };
-use mlprof_core::report::steps::{StepEntry, StepSeries};
+use mlprof_core::report::steps::{StepEntry, StepEntryParts, StepSeries, StepSeriesParts};
 use mlprof_core::{Profiler, Report, SimpleProfiler};
 
 use crate::chance::{Chance, Series};
@@ -59,20 +59,26 @@ pub(crate) fn simple(
         report.actions.push(action(format!("action {index}"), seconds));
     }
     if has_steps {
-        let entry = |(number, seconds): (usize, f64)| StepEntry {
-            number: number as u64,
-            count: 1,
-            seconds: times * STEP * seconds,
-            forward_seconds: times * STEP * seconds,
-            ..StepEntry::default()
+        let entry = |(number, seconds): (usize, f64)| {
+            StepEntryParts {
+                number: number as u64,
+                count: 1,
+                seconds: times * STEP * seconds,
+                forward_seconds: times * STEP * seconds,
+                ..StepEntry::default().into()
+            }
+            .build()
         };
         let steps = series.durations(drift, chance).into_iter().enumerate().map(entry).collect();
-        report.step_series.push(StepSeries {
-            stage: report.header.stage,
-            steps: series.count as u64,
-            entries: steps,
-            ..StepSeries::default()
-        });
+        report.step_series.push(
+            StepSeriesParts {
+                stage: report.header.stage,
+                steps: series.count as u64,
+                entries: steps,
+                ..StepSeries::default().into()
+            }
+            .build(),
+        );
     }
     Report::Simple(report)
 }
@@ -100,15 +106,16 @@ fn action(action: String, mut rest: Vec<f64>) -> ActionStatistics {
     let limits = median_shares(calls)
         .map(|(low, high)| MedianLimits { low_seconds: at(low), high_seconds: at(high) });
     let (first, last) = (at(0.0), at(1.0));
-    let statistics = DurationStatistics {
+    let statistics = DurationStatisticsParts {
         min_seconds: first,
         mean_seconds: total / calls as f64,
         p50_seconds: at(0.5),
         p50_limits: limits,
         p95_seconds: at(0.95),
         max_seconds: last,
-    };
-    ActionStatistics {
+    }
+    .build();
+    ActionStatisticsParts {
         action,
         sub_stage: None,
         inside: None,
@@ -121,4 +128,5 @@ fn action(action: String, mut rest: Vec<f64>) -> ActionStatistics {
         cpu: None,
         device: None,
     }
+    .build()
 }

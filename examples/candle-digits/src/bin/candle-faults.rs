@@ -34,8 +34,8 @@ struct Arguments {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Fault {
-    /// The file of all digits is unpacked for each batch, once for its images and once for its classes,
-    /// by the thread that trains.
+    /// The file of all digits is unpacked for each batch, once for its images and once for its
+    /// classes, by the thread that trains.
     Loader,
     /// The network is validated after every batch.
     Validation,

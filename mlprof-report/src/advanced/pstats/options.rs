@@ -11,7 +11,7 @@ use crate::advanced::FunctionStatistics;
 /// Options for printing the tables, like the arguments of Python's `sort_stats` and `print_stats`.
 ///
 /// ```
-/// use mlprof_core::advanced::LineCountRestriction;
+/// use mlprof_core::report::LineCountRestriction;
 /// use mlprof_core::report::advanced::pstats::{self, PstatsOptions, Restriction, SortKey};
 /// use mlprof_core::{AdvancedProfiler, ProfilerExt};
 ///

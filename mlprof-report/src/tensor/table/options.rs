@@ -62,6 +62,7 @@ impl TimeUnit {
     }
 
     /// Returns the suffix after a number.
+    #[doc(hidden)]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Nanoseconds => "ns",
@@ -124,6 +125,7 @@ pub enum SortKey {
 
 impl SortKey {
     /// All sort keys.
+    #[doc(hidden)]
     pub const ALL: [Self; 13] = [
         Self::CpuTime,
         Self::DeviceTime,
@@ -141,6 +143,7 @@ impl SortKey {
     ];
 
     /// Returns the key's name in torch's notation.
+    #[doc(hidden)]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::CpuTime => "cpu_time",

@@ -24,11 +24,10 @@ use mlprof_events::{Stages, uncounted};
 /// creation until it is dropped. An action includes only the allocations of its own thread, not
 /// those made by other threads for it. Allocations of profilers are not counted.
 ///
-/// *Accuracy*: the tallies of actions are exact. The process's live bytes and peak may be off by
-/// [`FLUSH_BYTES`](super::FLUSH_BYTES) for each other running thread. The blocks at the peak were
-/// copied when the process had at least 99 % of its peak, or 4 KiB less than it. They include
-/// blocks of at least [`LEAST_BYTES`](super::LEAST_BYTES), or of the size set with
-/// [`blocks_from`](Self::blocks_from). The report shows their share of the total.
+/// *How exact*: the tallies of actions are exact. The process's live bytes and peak may be off by
+/// 32 KiB for every other running thread. What was alive at the peak was copied when the process
+/// had at least 99 % of its peak (or 4 KiB less than it), and holds blocks of 1 KiB and more,
+/// unless [told otherwise](Self::blocks_from): the report says how much that is of all.
 ///
 /// *Cost*: about 5 ns for each allocation and each free, and about 20 ns more for a block with a
 /// recorded origin. The start and stop of an action cost about 100 ns. *Memory*: at most 6 MB for

@@ -10,8 +10,8 @@ use crate::allocation::{FLUSH_BYTES, LARGE_COPY};
 use crate::recorder::header::{header, open_actions};
 use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Collected, Part, Recorder};
-use crate::report::MemoryReport;
 use crate::report::memory::{ActionMemory, MemoryTree, PathMemory, ProcessMemory, ThreadMemory};
+use crate::report::{MemoryReport, MemoryReportParts};
 use crate::{Action, ActionKind, NeverStarted, Profiler, RunContext, Stage};
 use mlprof_events::OrderExt;
 
@@ -45,7 +45,7 @@ pub(super) fn summarize(
         threads: group.threads,
         actions: statistics(rows(group.parts)),
     });
-    MemoryReport {
+    MemoryReportParts {
         header,
         process: ProcessMemory::default(),
         actions: statistics(all),
@@ -56,6 +56,7 @@ pub(super) fn summarize(
         open: open_actions(collected),
         findings: Vec::new(),
     }
+    .build()
 }
 
 pub(super) fn process(start: &Process, end: &Process) -> ProcessMemory {

@@ -1,7 +1,7 @@
 //! CPU time and context switches of the calling thread and process, as counted by the operating
 //! system.
 
-use crate::report::simple::CpuStatistics;
+use crate::report::simple::{CpuStatistics, CpuStatisticsParts};
 
 /// CPU time in nanoseconds and numbers of context switches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,12 +38,13 @@ impl CpuCounters {
     /// Returns the counters in the form of a report, with times in seconds.
     pub(super) fn statistics(&self) -> CpuStatistics {
         let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
-        CpuStatistics {
+        CpuStatisticsParts {
             thread_seconds: seconds(self.thread),
             process_seconds: seconds(self.process),
             voluntary_switches: self.voluntary_switches,
             involuntary_switches: self.involuntary_switches,
         }
+        .build()
     }
 }
 

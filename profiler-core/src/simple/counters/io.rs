@@ -127,17 +127,19 @@ mod linux {
     #[cfg(test)]
     mod tests {
         use super::*;
+        use crate::report::simple::IoStatisticsParts;
 
         #[test]
         fn the_four_counters_are_told_from_the_others() {
             let text = "rchar: 1\nwchar: 22\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\n\
                         write_bytes: 8192\ncancelled_write_bytes: 7\n";
-            let expected = IoStatistics {
+            let expected = IoStatisticsParts {
                 read_bytes: 1,
                 written_bytes: 22,
                 storage_read_bytes: 4096,
                 storage_written_bytes: 8192,
-            };
+            }
+            .build();
             assert_eq!(parse(text.as_bytes()), expected);
             assert_eq!(parse(b"garbage\xff\nrchar: x"), IoStatistics::default());
         }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::report::simple::CpuStatistics;
+use crate::report::simple::{CpuStatistics, CpuStatisticsParts};
 
 fn clock(id: libc::clockid_t) -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -26,12 +26,13 @@ fn now() -> CpuStatistics {
         assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage), 0);
         usage
     };
-    CpuStatistics {
+    CpuStatisticsParts {
         thread_seconds: thread_seconds(),
         process_seconds: clock(libc::CLOCK_PROCESS_CPUTIME_ID),
         voluntary_switches: usage.ru_nvcsw.unsigned_abs(),
         involuntary_switches: usage.ru_nivcsw.unsigned_abs(),
     }
+    .build()
 }
 
 fn numbers(cpu: CpuStatistics) -> [f64; 4] {
