@@ -18,7 +18,7 @@ pub const LARGE_COPY: usize = 64 << 10;
 
 /// A block was allocated; nothing was if `address` is 0.
 ///
-/// *Cost*: some 5 ns; more for blocks of [`LEAST_BYTES`](super::LEAST_BYTES) and more whose origin
+/// *Cost*: some 5 ns; more for blocks of 1 KiB and more whose origin
 /// somebody wants to know.
 #[inline(never)]
 pub fn allocated(address: usize, bytes: usize) {

@@ -17,7 +17,8 @@ mod tracker;
 
 pub use allocator::TrackingAllocator;
 #[doc(hidden)]
-pub use count::{LARGE_COPY, allocated, copied, freed, kept};
+pub use count::LARGE_COPY;
+pub use count::{allocated, copied, freed, kept};
 pub use mlprof_events::Tallies;
 #[doc(hidden)]
 pub use process::{FLUSH_BLOCKS, FLUSH_BYTES};
@@ -63,7 +64,6 @@ pub fn process_tallies() -> Tallies {
 
 /// Whether a [`TrackingAllocator`], or one that calls [`allocated`], is this process's allocator. If
 /// not, nothing is counted.
-#[doc(hidden)]
 pub fn is_installed() -> bool {
     switch::is_installed()
 }

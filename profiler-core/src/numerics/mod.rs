@@ -54,8 +54,8 @@ use mlprof_events::{Observation, OpStart, TensorRole, uncounted};
 /// finite is known an optimizer's step late. What ops return on other devices is not read; the report says how many there were.
 ///
 /// *The record*: with a [directory](Self::dirpath) each recorded step is written when it ends, as lines of JSON in
-/// `{stage}-{filename}[-{rank}].numerics.jsonl`: see [`RecordedTensor`](numerics::RecordedTensor),
-/// and [`RecordHeader`](numerics::RecordHeader) for what its first line says of the run. Of each
+/// `{stage}-{filename}[-{rank}].numerics.jsonl`: see [`RecordedTensor`](numerics::RecordedTensor).
+/// The first line describes the run. Of each
 /// recorded step it has the batch, with a hash: the tensors that the program has told of
 /// (`record_batch` of the plugins), or else what the first module of the step was given.
 ///
