@@ -173,7 +173,7 @@ const NAMED_OP: u32 = 6;
 const WORDS: &str = "__mlprof_words";
 /// Imports of the traits that encode an input. The compiler selects one of their methods.
 const TRAITS: &str = "#[allow(unused_imports)] \
-     use crate::__mlprof::{First as _, Fourth as _, Second as _, Third as _};";
+     use crate::__mlprof::{First as _, Fallback as _, Second as _, Third as _};";
 
 /// Returns the variable name of a hook's guard. The first hook of a function has number 0.
 pub(super) fn guard(number: usize) -> String {

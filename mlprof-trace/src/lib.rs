@@ -28,8 +28,8 @@ mod trace_options;
 mod walk;
 
 #[doc(hidden)]
-pub use cycle::{ContextActions, Dropped, MemoryEvent};
-pub use cycle::{Cycle, Event, Track};
+pub use cycle::{ContextActions, MemoryEvent};
+pub use cycle::{Cycle, Dropped, Event, Track};
 #[doc(hidden)]
 pub use flops::flops;
 pub use trace_options::{Error, TraceOptions};

@@ -111,16 +111,16 @@ pub use mlprof_events::{
     Callsite, UnattributedWork, before_main, debug_as_display, debug_as_name, names, progress,
     startup,
 };
-#[doc(inline)]
+#[doc(no_inline)]
 pub use mlprof_report as report;
 #[doc(hidden)]
 pub use mlprof_report::output;
 pub use mlprof_report::{Output, Report};
 #[cfg(feature = "sampling")]
-#[doc(inline)]
+#[doc(no_inline)]
 pub use mlprof_sampler as sampler;
 #[cfg(feature = "tensor")]
-#[doc(inline)]
+#[doc(no_inline)]
 pub use mlprof_trace as trace;
 pub use multi::MultiProfiler;
 #[cfg(feature = "numerics")]

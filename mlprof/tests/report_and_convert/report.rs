@@ -92,7 +92,8 @@ fn functions_are_sorted_and_chosen() {
     assert!(relu.contains(reduced) && !relu.contains("(forward)"), "{relu}");
     let error = refused(&["report", text(&file), "--action", "^nothing"]);
     // Actions are listed by duration, and their order varies on a busy machine.
-    let (_, known) = error.split_once("no action matches \"^nothing\": there are ").expect("known");
+    let (_, known) =
+        error.split_once("no action matches \"^nothing\"; its actions are ").expect("known");
     let mut known: Vec<_> = known.trim().split(", ").collect();
     known.sort_unstable();
     assert_eq!(known, ["load/batch", "training_step"], "{error}");

@@ -19,8 +19,7 @@ pub const LARGE_COPY: usize = 64 << 10;
 
 /// Counts an allocated block. Does nothing if `address` is 0.
 ///
-/// *Cost*: about 5 ns. It is more for blocks of at least [`LEAST_BYTES`](super::LEAST_BYTES) if a
-/// profiler tracks their origin.
+/// *Cost*: about 5 ns. It is more for blocks of at least 1 KiB if a profiler tracks their origin.
 #[inline(never)]
 pub fn allocated(address: usize, bytes: usize) {
     let state = switch::get();

@@ -17,7 +17,8 @@ mod tracker;
 
 pub use allocator::TrackingAllocator;
 #[doc(hidden)]
-pub use count::{LARGE_COPY, allocated, copied, freed, kept};
+pub use count::LARGE_COPY;
+pub use count::{allocated, copied, freed, kept};
 pub use mlprof_events::Tallies;
 #[doc(hidden)]
 pub use process::{FLUSH_BLOCKS, FLUSH_BYTES};
@@ -63,7 +64,6 @@ pub fn process_tallies() -> Tallies {
 
 /// Returns `true` if a [`TrackingAllocator`], or an allocator that calls [`allocated`], is the
 /// process's allocator. Otherwise all counts stay 0.
-#[doc(hidden)]
 pub fn is_installed() -> bool {
     switch::is_installed()
 }
