@@ -1,4 +1,4 @@
--- What do steps spend their time on, by the actions directly inside of them?
+-- Step time by top-level action
 --
 -- An empty action is the rest of the step.
 with sums as (

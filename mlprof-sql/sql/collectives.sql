@@ -1,4 +1,4 @@
--- Who waits for whom in collectives? Without clocks: whoever comes last waits the least.
+-- Waiting in collectives by rank; needs no clocks, because the last rank waits the least
 --
 -- What each rank takes longer in a collective than the rank that takes the shortest time is waiting. times_last: how often
 -- a rank was the one that all others waited for; ranks that are level with others are not last. Kernels are told apart by

@@ -1,4 +1,4 @@
--- How fast is memory copied and filled, rank by rank and direction by direction?
+-- Copy and fill bandwidth by rank and direction
 --
 -- Of copies that began in the window (from the first to the last step, without pauses), as `mlprof analyze` says it of each
 -- device. busy_ns is the time in which any of the copies of a device ran: those that ran at the same time count once. Bytes

@@ -1,4 +1,4 @@
--- What do devices do from the first to the last step: compute, communicate, copy, idle?
+-- Device time from the first to the last step: compute, communication, copies and idle time
 --
 -- As `mlprof analyze` says it. Communication is what is not hidden behind computing, memory what is hidden behind neither;
 -- all parts together are the window, to the nanosecond. Without steps the window is the whole trace; pauses of the recording

@@ -1,4 +1,4 @@
--- What holds up the steps of all ranks, phase by phase, and which rank is last through it most often?
+-- Exposed time of all ranks by phase, with the rank that most often finishes the phase last
 --
 -- As `mlprof analyze` says it, after StageFrontier (arXiv 2606.06751). When the last rank is through a phase, that is the
 -- step's frontier there; by how much a phase moves it on is its exposed time. All phases together are the slowest

@@ -1,4 +1,4 @@
--- Is it the machine? The own work of ranks for a step, machine by machine, that of the slowest rank first.
+-- Work time of ranks per step by machine, machine of the slowest rank first
 --
 -- Of each rank the step in the middle counts. median_ns is that of the rank in the middle of the machine: where it is far
 -- below slowest_ns, one rank is slow and not the machine.

@@ -1,4 +1,4 @@
--- How long does what is launched wait until it begins, device by device?
+-- Launch delays by device
 --
 -- As `mlprof analyze` says it, of calls that began in the window (from the first to the last step, without pauses). delay: from
 -- the end of the call to the beginning of its first work; 0 where that came first. A call counts once, however much it

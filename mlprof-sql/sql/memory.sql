@@ -1,4 +1,4 @@
--- When was the most memory in use, rank by rank?
+-- Peak memory by rank
 --
 -- The peak of each counter of memory in bytes, when it was first reached, and in which step, if it was in one. Counters of
 -- other units, such as utilization, power and clocks, are not here.

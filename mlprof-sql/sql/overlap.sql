@@ -1,4 +1,4 @@
--- How much of communication and of copies is hidden behind computing, device by device?
+-- Communication and copies hidden behind computing, by device
 --
 -- As `mlprof analyze` says it, in the same window as `devices`. total_ns: when any of it ran; hidden_ns: while the device also
 -- computed.

@@ -1,4 +1,4 @@
--- What was recorded of each rank, and what is missing?
+-- Recorded data and missing data by rank
 --
 -- world_size: how many ranks there should be; there: of how many something is recorded.
 with there as (

@@ -1,4 +1,4 @@
--- How long does each rank's own work take, the slowest first, and on which machine?
+-- Work time of each rank, slowest first, with its machine
 --
 -- Own work is without the phases in which ranks wait for each other; own_ns is that of the step in the middle. All ranks
 -- are here, healthy ones too: `straggler` names those that are slow.

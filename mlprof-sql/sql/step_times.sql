@@ -1,4 +1,4 @@
--- How long did each step take, in the middle of the ranks and on the slowest one?
+-- Step times: median of the ranks, and slowest rank
 --
 -- In the order of steps: what became slower, and when. Parts of a step that something interrupted are added up.
 with step_of_rank as (

@@ -1,4 +1,4 @@
--- What do steps spend their time on, rank by rank?
+-- Step time breakdown by rank
 --
 -- Phases add up to the steps.
 with sums as (

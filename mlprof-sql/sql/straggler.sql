@@ -1,4 +1,4 @@
--- Which ranks do the others wait for, where do they lose it, and how much? None if all are healthy.
+-- Ranks that the others wait for, with the phase and the lost time; empty if all ranks are healthy
 --
 -- As `mlprof analyze` says it. Compared is what each rank does itself, without the phases in which ranks wait for each
 -- other, over the steps that all ranks have. A rank is slow if that takes it, in the middle of its steps, a tenth longer
