@@ -202,33 +202,36 @@ fn notes(trace: &Trace, window: &Window, steps: &[Step]) -> Vec<String> {
     // Consecutive steps leave gaps of some nanoseconds between them.
     if paused as f64 > NOTED * window.length() as f64 {
         notes.push(format!(
-            "recording paused for {} between the first and the last step, as for a validation: \
-             tables of time leave this out",
+            "recording paused for {} between the first and the last step, for example for a validation; time \
+             tables exclude the pauses",
             duration(paused as f64 / 1e9)
         ));
     }
     // The epochs that mlprof records cross their first and last steps by microseconds.
     if trace.crossing_ns() as f64 > NOTED * window.length() as f64 {
         notes.push(format!(
-            "slices cross each other on a thread: {} of theirs belongs to the innermost slice open at each moment",
+            "slices on a thread overlap without nesting: {} of their time is assigned to the innermost open \
+             slice",
             duration(trace.crossing_ns() as f64 / 1e9)
         ));
     }
     if steps.iter().any(|step| step.is_batch) {
         notes.push(
-            "the steps are batches of an inference server, numbered in the order of time; tables of threads \
-             and devices are about the whole trace"
+            "the steps are batches of an inference server, numbered by time; thread and device tables cover \
+             the whole trace"
                 .to_owned(),
         );
     }
     if let Some(reason) = &info.cut_short {
-        notes.push(format!("the end of the trace is missing: {reason}; this is what came before"));
+        notes.push(format!(
+            "the end of the trace is missing: {reason}; the results cover only the part before"
+        ));
     }
     if info.dropped > 0 {
-        notes.push(format!("{} events were dropped while it was recorded", info.dropped));
+        notes.push(format!("{} events were dropped during recording", info.dropped));
     }
     if info.not_understood > 0 && info.notes.is_empty() {
-        notes.push(format!("{} events could not be read", info.not_understood));
+        notes.push(format!("{} unreadable events are missing", info.not_understood));
     }
     notes.extend(info.notes.iter().cloned());
     notes

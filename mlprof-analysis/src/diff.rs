@@ -31,14 +31,13 @@ pub fn compare(before: &[Rollups], after: &[Rollups]) -> Result<Comparison, Erro
     let mut comparison = compare_steps(&before, &after)?;
     if let Some((before, after)) = ranks {
         comparison.notes.push(format!(
-            "rank {before} is compared with rank {after}: their data differ, and they wait for each other in \
-             collectives"
+            "the comparison is between rank {before} and rank {after}: ranks process different data, and wait \
+             for each other in collectives"
         ));
     }
     if are_single {
         comparison.notes.push(
-            "each side has one step: whether a difference is more than steps vary by cannot be judged; traces of \
-             eight steps or more can"
+            "significance is unknown because each side has only one step; record at least eight steps per trace"
                 .to_owned(),
         );
     }

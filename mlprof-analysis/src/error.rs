@@ -16,17 +16,17 @@ pub enum Error {
     #[error("{0}")]
     NoTrace(String),
     /// The trace has no slices.
-    #[error("it is a trace in which nothing was recorded")]
+    #[error("the trace has no slices; record it again while the program works")]
     Empty,
     /// The trace has events, but none of them is a readable slice. The message gives the reasons.
-    #[error("none of its events is a slice that can be read: {0}")]
+    #[error("none of the trace's events is a readable slice: {0}")]
     NoSlices(String),
     /// The end of the trace is missing, and no slice comes before it.
-    #[error("its end is missing, and nothing that was recorded comes before: {0}")]
+    #[error("the end of the trace is missing, and no slice comes before: {0}")]
     Cut(String),
     /// Two files belong to the same rank and contain the same steps.
     #[error(
-        "{first} and {second} are both of rank {rank}, and of the same cycle: leave one of them out"
+        "cannot combine {first} and {second}: both have the same cycle of rank {rank}; leave one out"
     )]
     TwoOfOneRank {
         /// Rank of both files.
@@ -38,8 +38,8 @@ pub enum Error {
     },
     /// Two files do not state their rank and were recorded at the same time.
     #[error(
-        "{first} and {second} do not state their rank (no distributedInfo, no rank in the file's \
-         name): give it as RANK=FILE, such as 0={first} 1={second}"
+        "cannot determine the ranks of {first} and {second}: they have neither distributedInfo nor a rank in \
+         the file name; give RANK=FILE, such as 0={first} 1={second}"
     )]
     NoRank {
         /// First file.
@@ -48,19 +48,21 @@ pub enum Error {
         second: String,
     },
     /// No traces were given.
-    #[error("there are no traces to be put together")]
+    #[error("cannot combine traces: none was given")]
     NoTraces,
     /// The first line of a numerics record is not a header of the numerics profiler.
-    #[error("it is no record of numbers: its first line is none that the numerics profiler writes")]
+    #[error(
+        "the file is not a numerics record: its first line is not a header of the numerics profiler"
+    )]
     NoHeader(#[source] serde_json::Error),
     /// The record was written by a later version, which changed the meaning of its fields.
     #[error(
-        "it was written by a newer mlprof: its layout has the version {0}, and this mlprof knows \
-         those up to {RECORD_VERSION}"
+        "a newer mlprof wrote the record: its format version is {0}, and this mlprof supports versions up to \
+         {RECORD_VERSION}; update mlprof"
     )]
     NewerRecord(u32),
     /// A line of a numerics record cannot be parsed.
-    #[error("line {line} is none of a record")]
+    #[error("cannot parse line {line} of the numerics record")]
     RecordLine {
         /// Line number, counted from 1.
         line: u64,

@@ -23,7 +23,7 @@ impl Analysis {
             return String::new();
         }
         if self.findings.is_empty() {
-            return format!("\nNothing was found by {}.\n", self.checked_rules.join(", "));
+            return format!("\nNo findings from {}.\n", self.checked_rules.join(", "));
         }
         let lines: String = self.findings.iter().take(FINDINGS).map(line).collect();
         format!("\n{lines}")

@@ -19,16 +19,14 @@ mlprof_events::debug_as_display!(PatternError);
 pub enum SelectError {
     /// A function pattern is invalid.
     #[error(
-        "{0}\n\
-         write the path of a function, `my_model::net::Net::forward`, with `*` for anything within \
-         a name and `**` for any number of modules; `my_model` alone and `my_model::*` are all \
-         functions of a crate"
+        "{0}\nwrite a function path, such as `my_model::net::Net::forward`; `*` matches any part of a name, \
+         and `**` any number of modules; `my_model` alone and `my_model::*` select all functions of a crate"
     )]
     Pattern(#[from] PatternError),
     /// No preset or file has this name.
     #[error(
-        "there are no ops called `{name}`: the presets are {}; \
-         for another framework give the path of a rule file (`./my-framework.toml`)",
+        "cannot select the ops `{name}`: the presets are {}; for another framework give the path of a rule \
+         file (`./my-framework.toml`)",
         .known.join(", ")
     )]
     UnknownPreset {
@@ -46,7 +44,7 @@ pub enum SelectError {
         reason: std::io::Error,
     },
     /// A rule file is invalid.
-    #[error("the rule file {} is wrong: {reason}", .path.display())]
+    #[error("cannot use the rule file {}: {reason}", .path.display())]
     Rules {
         /// Path of the file.
         path: PathBuf,

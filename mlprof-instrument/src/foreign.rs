@@ -32,8 +32,9 @@ const ORDINARY: [&str; 15] = [
 
 /// Returns the reason why a function with this calling convention cannot have a hook, if any.
 pub(super) fn obstacle_of_convention(convention: &str) -> Option<String> {
-    (!ORDINARY.contains(&convention))
-        .then(|| format!("a hook cannot run in a function of the convention \"{convention}\""))
+    (!ORDINARY.contains(&convention)).then(|| {
+        format!("a hook cannot run in a function with the calling convention \"{convention}\"")
+    })
 }
 
 /// Functions of the C library that hooks themselves may call.
@@ -90,7 +91,7 @@ pub(super) fn obstacle_of_export(attributes: &[Attribute], name: &str) -> Option
     is_called.then(|| format!("it replaces the C library's `{exported}`, which hooks may call"))
 }
 
-const HANDLER: &str = "it handles a signal, in which a hook cannot run";
+const HANDLER: &str = "a hook cannot run in a signal handler";
 
 /// Source text of a crate, in which registrations of signal handlers are searched.
 #[derive(Debug)]

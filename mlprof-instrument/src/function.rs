@@ -132,7 +132,8 @@ impl Function<'_> {
         }
         if self.is_async && super::attributes::has(self.attributes, "track_caller") {
             return Some(
-                "an `async fn` with `#[track_caller]` would see another caller".to_owned(),
+                "a hook would change the caller that an `async fn` with `#[track_caller]` sees"
+                    .to_owned(),
             );
         }
         None

@@ -80,7 +80,7 @@ impl Hook {
         arguments: &[String],
     ) -> Result<String, String> {
         if made.only.is_some() && matches!(self.inputs, Inputs::Told(_)) {
-            return Err("a macro makes it, and the rule tells its inputs".to_owned());
+            return Err("a macro generates it, but the rule lists inputs".to_owned());
         }
         let bits = self.bits(made);
         let wrapper = match &self.inputs {
@@ -197,7 +197,9 @@ fn told(inputs: &[String], arguments: &[String]) -> Result<Vec<String>, String> 
         } else if words.any(is_argument) {
             told.push(input.clone());
         } else {
-            return Err(format!("the rule tells its input `{input}`, and it has no such argument"));
+            return Err(format!(
+                "the rule lists the input `{input}`, but the function has no such argument"
+            ));
         }
     }
     Ok(told)

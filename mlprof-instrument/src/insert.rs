@@ -58,10 +58,10 @@ pub(super) fn insert(
     Ok((!last_calls.is_empty() && !of_lines.is_empty()).then_some(DEEP).or(unseen))
 }
 
-const DEEP: &str = "it ends in calls of itself, of which the compiler makes a loop without hooks in its \
-     lines: with them each call takes its part of the stack, which may overflow";
+const DEEP: &str = "it is tail recursive: line hooks prevent the compiler from turning the recursion into a \
+                    loop, so the stack may overflow";
 
-const CLOSURE: &str = "the lines of a closure are lines of the function around it";
+const CLOSURE: &str = "a closure's lines belong to the enclosing function";
 
 /// Returns the texts before and after the function's statements. The third value is the reason why
 /// requested outputs cannot be reported.

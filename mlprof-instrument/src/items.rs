@@ -292,8 +292,7 @@ impl<'ast> Visit<'ast> for ItemWalk<'_, '_> {
         let implemented = item.trait_.as_ref().and_then(|(path, _)| path.segments.last());
         let implemented = implemented.map(|segment| plain(&segment.ident.to_string()));
         if implemented.as_deref() == Some("GlobalAlloc") {
-            context.obstacle =
-                Some("an allocator is what hooks themselves allocate with".to_owned());
+            context.obstacle = Some("hooks themselves allocate with this allocator".to_owned());
         }
         context.is_of_trait = implemented.is_some();
         context.is_inner = false;
@@ -409,9 +408,9 @@ impl<'ast> Visit<'ast> for ItemWalk<'_, '_> {
     }
 }
 
-const WRITTEN_AGAIN: &str = "the macro that it is written in repeats its text";
+const WRITTEN_AGAIN: &str = "the enclosing macro call repeats its text";
 
-const NAKED: &str = "a naked function is nothing but its assembly";
+const NAKED: &str = "a naked function may contain only assembly";
 
 /// Removes parentheses and references around an expression.
 fn unwrapped(expression: &Expr) -> &Expr {

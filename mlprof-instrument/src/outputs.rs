@@ -53,18 +53,19 @@ pub(super) fn returned(
         return Ok(None);
     }
     if function.is_async {
-        return Err("what an `async fn` returns is not looked at");
+        return Err("outputs of an `async fn` are not recorded");
     }
     if attributes::has(function.attributes, "track_caller") {
         return Err(
-            "what a function with `#[track_caller]` returns is not looked at: it would see another caller",
+            "outputs of a function with `#[track_caller]` are not recorded, because the hook would change the \
+             caller",
         );
     }
     if calls_itself_last {
-        return Err("what a function returns is not looked at that ends in calls of itself");
+        return Err("outputs of a tail-recursive function are not recorded");
     }
     if !is_owned(of) {
-        return Err("what it returns is borrowed, or has no name: it is not looked at");
+        return Err("outputs are not recorded, because the return type is borrowed or has no name");
     }
     Ok(Some(quote::ToTokens::to_token_stream(of).to_string()))
 }

@@ -128,15 +128,15 @@ impl FromStr for Pattern {
         let written = written.strip_suffix("()").unwrap_or(written);
         let mut segments: Vec<String> = split(written).iter().map(|name| plain(name)).collect();
         if segments.iter().any(String::is_empty) {
-            return Err(error("has a part without a name"));
+            return Err(error("has an empty path segment"));
         }
         let is_spaced = |name: &String| name.contains(' ') && !name.starts_with(['<', '[', '(']);
         if segments.iter().any(is_spaced) {
-            return Err(error("has a blank in a name"));
+            return Err(error("has a space in a name"));
         }
         let first = &mut segments[0];
         if ["crate", "self", "super", "Self"].contains(&first.as_str()) {
-            return Err(error("does not begin with the name of a crate"));
+            return Err(error("does not begin with a crate name"));
         }
         *first = first.replace('-', "_");
         if segments.len() == 1 || segments.last().is_some_and(|last| last == "*") {
@@ -236,10 +236,10 @@ mod tests {
     fn what_cannot_be_meant_is_an_error() {
         for (pattern, reason) in [
             ("", "is empty"),
-            ("a::::b", "has a part without a name"),
-            ("a::", "has a part without a name"),
-            ("crate::a", "does not begin with the name of a crate"),
-            ("a::b c", "has a blank in a name"),
+            ("a::::b", "has an empty path segment"),
+            ("a::", "has an empty path segment"),
+            ("crate::a", "does not begin with a crate name"),
+            ("a::b c", "has a space in a name"),
         ] {
             assert_eq!(pattern.parse::<Pattern>().expect_err(pattern).reason, reason);
         }

@@ -193,24 +193,28 @@ impl RuleFile {
         for of_crate in &self.crates {
             let name = &of_crate.name;
             if name.contains('-') {
-                return Err(format!("write the crate `{name}` with underscores, as rustc does"));
+                return Err(format!(
+                    "crate `{name}`: write the name with underscores, as rustc does"
+                ));
             }
             let bounds = of_crate.tensors.iter().filter(|tensor| tensor.bound.is_some()).count();
             if bounds > 0 && of_crate.tensors.len() > 1 {
                 return Err(format!(
-                    "crate `{name}`: a tensor with a `bound` must be the only one"
+                    "crate `{name}`: a tensor with a `bound` must be the only tensor"
                 ));
             }
             for tensor in &of_crate.tensors {
                 if tensor.name.is_some() == tensor.bound.is_some() {
                     return Err(format!(
-                        "crate `{name}`: a tensor has either a `type` or a `bound`"
+                        "crate `{name}`: a tensor needs either a `type` or a `bound`"
                     ));
                 }
             }
             let cannot_be_read = |one: &TensorRule| one.bound.is_some() && one.numbers.is_some();
             if of_crate.tensors.iter().any(cannot_be_read) {
-                return Err(format!("crate `{name}`: only a tensor with a `type` has `numbers`"));
+                return Err(format!(
+                    "crate `{name}`: only a tensor with a `type` can have `numbers`"
+                ));
             }
             for rule in &of_crate.rules {
                 rule.check(of_crate).map_err(|reason| format!("crate `{name}`: {reason}"))?;
@@ -235,36 +239,39 @@ impl CrateRules {
 impl FunctionRule {
     fn check(&self, of_crate: &CrateRules) -> Result<(), String> {
         if matches!(self.kind, HookKind::Lines | HookKind::Memory) {
-            return Err("a rule's kind is op, backward, action, step or function".to_owned());
+            return Err(
+                "the kind of a rule must be op, backward, action, step or function".to_owned()
+            );
         }
         let mut rest = self.name.as_str();
         while let Some((_, after)) = rest.split_once('{') {
             let (placeholder, after) = after.split_once('}').unwrap_or((after, ""));
             if !["function", "type", "trait"].contains(&placeholder) {
                 return Err(format!(
-                    "the name `{}` has `{{{placeholder}}}` in it; there are {{function}}, {{type}} and {{trait}}",
+                    "the name `{}` contains the unknown placeholder `{{{placeholder}}}`; use {{function}}, \
+                     {{type}} or {{trait}}",
                     self.name
                 ));
             }
             rest = after;
         }
         if let Some(pattern) = self.functions.iter().find(|one| !one.concerns(&of_crate.name)) {
-            return Err(format!("the pattern `{pattern}` is about another crate"));
+            return Err(format!("the pattern `{pattern}` refers to another crate"));
         }
         if self.inputs.is_some() && !self.kind.is_op() {
-            return Err("only ops have `inputs`".to_owned());
+            return Err("only ops can have `inputs`".to_owned());
         }
         if self.named_by.is_some() && self.kind != HookKind::Op {
-            return Err("only what is of the kind op is `named_by` something".to_owned());
+            return Err("only a rule of the kind op can have `named_by`".to_owned());
         }
         if self.named_by.is_some() && of_crate.tensors.is_empty() {
             return Err(
-                "`named_by` is given, but no [[crate.tensor]] says what tensors are".to_owned()
+                "`named_by` needs a [[crate.tensor]] that defines the tensor types".to_owned()
             );
         }
         if self.inputs.is_some() && of_crate.tensors.is_empty() {
             return Err(
-                "`inputs` are given, but no [[crate.tensor]] says what tensors are".to_owned()
+                "`inputs` needs a [[crate.tensor]] that defines the tensor types".to_owned()
             );
         }
         Ok(())
@@ -302,7 +309,7 @@ mod tests {
         let text = error("kind = 'op'", "kind = 'opp'");
         assert!(text.contains("line 5") && text.contains("opp") && text.contains("op"), "{text}");
         let text = error("a_b::*", "a_b::::c");
-        assert!(text.contains("line 6") && text.contains("a part without a name"), "{text}");
+        assert!(text.contains("line 6") && text.contains("an empty path segment"), "{text}");
         let text = error("kind", "kidn");
         assert!(text.contains("kidn"), "{text}");
         let text = error("name = 'a_b'", "name = 'a-b'");

@@ -7,7 +7,7 @@ pub(super) fn plain(name: &str) -> String {
 
 /// Returns the reason why items below an attribute cannot have hooks.
 pub(super) fn owned(attribute: &str) -> String {
-    format!("`#[{attribute}]` may do with its body what it likes")
+    format!("`#[{attribute}]` may transform the function body")
 }
 
 /// Removes blanks, so that types can be compared as text.

@@ -33,8 +33,8 @@ impl ReservedBytes {
         match of.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add) {
             Ok(_) => Ok(Self { of, bytes }),
             Err(before) => Err(format!(
-                "the recording has {bytes} bytes, and {before} bytes of others have not been taken: {MOST_KEPT} can be \
-                 kept; record a shorter time, or try again later"
+                "cannot keep the recording of {bytes} bytes: other pending recordings have {before} bytes, \
+                 and the limit is {MOST_KEPT}; record a shorter time, or try again later"
             )),
         }
     }
@@ -60,7 +60,7 @@ mod tests {
         static OWN: AtomicU64 = AtomicU64::new(0);
         let first = ReservedBytes::begin_in(&OWN, MOST_KEPT - 1).expect("there is room");
         let error = ReservedBytes::begin_in(&OWN, 2).expect_err("there is not");
-        assert!(error.contains("have not been taken"), "{error}");
+        assert!(error.contains("other pending recordings have"), "{error}");
         let second = ReservedBytes::begin_in(&OWN, 1).expect("just enough");
         drop((first, second));
         assert!(

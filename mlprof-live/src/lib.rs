@@ -102,7 +102,7 @@ pub enum Error {
     #[error(transparent)]
     Folder(#[from] mlprof_events::live::FolderError),
     /// The socket cannot be created.
-    #[error("cannot make the socket {path}", path = .path.display())]
+    #[error("cannot create the socket {path}", path = .path.display())]
     Socket {
         /// Path of the socket.
         path: PathBuf,
@@ -120,7 +120,7 @@ pub enum Error {
     },
     /// The token that metrics requests must contain cannot be written or read.
     #[cfg(all(unix, feature = "metrics"))]
-    #[error("cannot use the token {path}", path = .path.display())]
+    #[error("cannot use the token file {path}", path = .path.display())]
     Token {
         /// Path of the token's file.
         path: PathBuf,
@@ -128,7 +128,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The system has no Unix sockets.
-    #[error("this system has no Unix sockets, by which mlprof looks into a training that runs")]
+    #[error("cannot attach to running trainings on this system: it has no Unix sockets")]
     NotUnix,
 }
 

@@ -60,8 +60,12 @@ impl Recording {
             return None;
         }
         let minutes = patience.as_secs() / 60;
-        let first = self.wishes.first_step.map(|first| format!(" (the first was to be {first})"));
-        Some(format!("no such step began within {minutes} minutes{}", first.unwrap_or_default()))
+        let first =
+            self.wishes.first_step.map(|first| format!(" (the first requested step was {first})"));
+        Some(format!(
+            "no requested step began within {minutes} minutes{}",
+            first.unwrap_or_default()
+        ))
     }
 
     /// Returns the requested duration of a recording of a time.
@@ -204,7 +208,10 @@ mod tests {
         };
         assert_eq!(later(&recording, 599), None);
         let why = later(&recording, 600).expect("it is late");
-        assert_eq!(why, "no such step began within 10 minutes (the first was to be 2000000000)");
+        assert_eq!(
+            why,
+            "no requested step began within 10 minutes (the first requested step was 2000000000)"
+        );
         // The user may wait longer than other requesters. A recording that has begun never expires.
         recording.requester = Requester::Command { process: None };
         assert_eq!(later(&recording, 600), None);

@@ -21,12 +21,12 @@ fn listen_if_asked() {
     }
     let environment = Environment::get();
     for problem in environment.problems.iter().filter(|it| it.starts_with("MLPROF_LIVE=")) {
-        say(format_args!("mlprof: {problem}; nobody can look in while it runs"));
+        say(format_args!("mlprof: {problem}; live inspection is off"));
     }
     if environment.live == Some(Switch::On)
         && let Err(error) = crate::start()
     {
-        say(format_args!("mlprof: nobody can look in while it runs: {error:?}"));
+        say(format_args!("mlprof: live inspection is off: {error:?}"));
     }
     #[cfg(target_os = "linux")]
     crate::dynolog::start_if_asked();
@@ -63,7 +63,7 @@ const DOORS: [Endpoint; 2] = [
     Endpoint {
         variable: "MLPROF_METRICS_PORT",
         port: |environment| environment.metrics_port,
-        is_missing: "there are no metrics",
+        is_missing: "metrics are not available",
         feature: "metrics",
         #[cfg(all(unix, feature = "metrics"))]
         open: Some(crate::metrics::start),
@@ -93,11 +93,11 @@ impl Endpoint {
             (None, _) => {}
             (Some(port), Some(open)) => open(of_local_rank(port)),
             (Some(_), None) if cfg!(unix) => say(format_args!(
-                "mlprof: {is_missing}, as {variable} asks: the program was built without that; turn on the feature `{feature}` of \
-                 its mlprof plugin"
+                "mlprof: {is_missing}, although {variable} is set: the program lacks support; turn on the \
+                 feature `{feature}` of its mlprof plugin"
             )),
             (Some(_), None) => say(format_args!(
-                "mlprof: {is_missing}, as {variable} asks: that is there on Unix only"
+                "mlprof: {is_missing}, although {variable} is set: only Unix is supported"
             )),
         }
     }

@@ -67,19 +67,19 @@ impl fmt::Display for Busy {
         match self {
             Self::UnderWay { requester, since, has_begun } => {
                 let seconds = since.as_secs_f64();
-                let state = if *has_begun { "" } else { " (it has not begun)" };
+                let state = if *has_begun { "" } else { " (not started yet)" };
                 let process = mlprof_events::process_id();
                 write!(
                     f,
-                    "cannot record: a recording that {requester} requested {seconds:.1} s ago is not over{state}; try again later, or \
-                     cancel it with `mlprof record {process} --cancel`"
+                    "cannot record: a recording requested by {requester} {seconds:.1} s ago is still \
+                     active{state}; try again later, or cancel it with `mlprof record {process} --cancel`"
                 )
             }
             Self::Reserved { left } => {
                 let seconds = left.as_secs_f64();
                 write!(
                     f,
-                    "cannot record: the user has cancelled a recording; try again in {seconds:.1} s"
+                    "cannot record: the user has just cancelled a recording; try again in {seconds:.1} s"
                 )
             }
         }
@@ -96,12 +96,15 @@ mod tests {
         let since = Duration::from_millis(3200);
         let text = Busy::UnderWay { requester, since, has_begun: false }.to_string();
         for part in [
-            "mlprof record (process 7) requested 3.2 s ago is not over (it has not begun)",
+            "requested by mlprof record (process 7) 3.2 s ago is still active (not started yet)",
             "--cancel",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
         let text = Busy::UnderWay { requester: Requester::Capture, since, has_begun: true };
-        assert!(text.to_string().contains("TensorBoard or XProf requested 3.2 s ago is not over"));
+        assert!(
+            text.to_string()
+                .contains("requested by TensorBoard or XProf 3.2 s ago is still active")
+        );
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn begin(wishes: &RecordRequest) -> Result<Option<Sampler>, String> {
 /// Returns an error message if the report cannot be serialised.
 pub(crate) fn end(sampler: Sampler, run: &RunContext) -> Result<String, String> {
     let report = Report::Samples(sampler.end(run));
-    report.to_json().map_err(|error| format!("the samples cannot be written: {error}"))
+    report.to_json().map_err(|error| format!("cannot write the samples: {error}"))
 }
 
 /// Returns the current stacks of all threads. *Cost*: the calling thread reads debug information.
@@ -49,5 +49,5 @@ fn told(error: &SamplerError) -> String {
         SamplerError::NotBuilt => "; turn on the feature `sampling` of the program's mlprof plugin",
         _ => "",
     };
-    format!("threads cannot be sampled: {error:?}{what_to_do}")
+    format!("{error:?}{what_to_do}")
 }

@@ -153,19 +153,21 @@ impl From<u32> for SamplerSettings {
 #[non_exhaustive]
 pub enum SamplerError {
     /// The rate is out of range.
-    #[error("{hz} samples per second were asked for: 1 to {HIGHEST_RATE} are possible")]
+    #[error(
+        "cannot start sampling at {hz} samples per second: use a rate from 1 to {HIGHEST_RATE}"
+    )]
     Rate {
         /// Requested rate in hertz.
         hz: u32,
     },
     /// A sampler already runs in this process.
-    #[error("another sampler is running in this process, and there can be only one")]
+    #[error("cannot start sampling: another sampler is already running in this process")]
     Running,
     /// The program was built without sampling.
-    #[error("mlprof-core is built without its feature `sampling`")]
+    #[error("cannot start sampling: mlprof-core was built without its feature `sampling`")]
     NotBuilt,
     /// This system is not supported.
-    #[error("sampling works on Linux on x86-64 and aarch64 only")]
+    #[error("cannot start sampling on this system: only Linux on x86-64 and aarch64 is supported")]
     Unsupported,
     /// The system refused an operation that sampling needs.
     #[error("cannot {what}")]

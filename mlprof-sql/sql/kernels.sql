@@ -1,4 +1,4 @@
--- Which kernels are slower on some ranks than on others?
+-- Kernels that are slower on some ranks than on others
 --
 -- Their mean duration on the fastest and on the slowest rank; the greatest sum of time that is lost by it first. Kernels in
 -- which ranks wait for each other are not here: they take the longest on the ranks that are fastest.

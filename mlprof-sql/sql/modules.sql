@@ -1,4 +1,4 @@
--- Which modules of the model take the time, forward and backward, on threads and on devices?
+-- Forward and backward time of modules on threads and devices
 --
 -- self_ns is time of their own on threads, device_ns that of what they launched.
 select m.module, cast(sum(m.n) as bigint) as calls, cast(sum(m.self) as bigint) as self_ns,

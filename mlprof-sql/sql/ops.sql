@@ -1,4 +1,4 @@
--- Which ops, actions and kernels take the time, in all ranks and steps?
+-- Total time of ops, actions and kernels in all ranks and steps
 --
 -- self_ns is without what is directly inside. From sums, which are small enough to be kept of every run.
 select o.category, o.name, cast(sum(o.n) as bigint) as calls, cast(sum(o.sum) as bigint) as total_ns,

@@ -1,4 +1,4 @@
--- Which steps took much longer than the others of their rank and stage?
+-- Steps that are much longer than the other steps of their rank and stage
 --
 -- As `mlprof analyze` judges those of one file, over all cycles of a rank: 0.6745 * distance from the median / MAD above 3.5,
 -- where the MAD is at least one percent of the median; of five steps or more.

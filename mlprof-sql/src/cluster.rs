@@ -28,7 +28,7 @@ pub(crate) async fn context(address: &str) -> Result<SessionContext, Error> {
     match tokio::time::timeout(PATIENCE, connected).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => return Err(unreachable(error.to_string())),
-        Err(_) => return Err(unreachable(format!("no answer in {} s", PATIENCE.as_secs()))),
+        Err(_) => return Err(unreachable(format!("no reply within {} s", PATIENCE.as_secs()))),
     }
     let state = crate::context(None)?.state();
     let config = state.config().clone().upgrade_for_ballista().set_bool(ADAPTIVE, false);

@@ -13,14 +13,15 @@ use crate::questions;
 pub enum Error {
     /// The folder contains no tables.
     #[error(
-        "there are no tables of traces in {folder}: `mlprof convert TRACE --to parquet -o {folder}` writes them"
+        "cannot query {folder}: it has no trace tables; write them with `mlprof convert TRACE --to parquet -o \
+         {folder}`"
     )]
     NoTables {
         /// Path of the folder.
         folder: String,
     },
     /// The query uses a table that does not exist.
-    #[error("there is no table {name} in {folder}; there are {there}")]
+    #[error("cannot find the table {name} in {folder}; available tables: {there}")]
     NoTable {
         /// Name of the table.
         name: String,
@@ -31,7 +32,7 @@ pub enum Error {
     },
     /// The tables lack data that later versions of mlprof write.
     #[error(
-        "cannot answer from the tables in {folder}: an earlier mlprof wrote them without {lacking}; convert the \
+        "cannot query the tables in {folder}: an earlier mlprof wrote them without {lacking}; convert the \
          traces again with `mlprof convert TRACE --to parquet -o {folder}`"
     )]
     Outdated {
@@ -41,7 +42,7 @@ pub enum Error {
         lacking: String,
     },
     /// No file of a table is readable.
-    #[error("no file of the table {name} in {folder} can be read")]
+    #[error("cannot read the table {name} in {folder}: all its files are unreadable")]
     NoneReadable {
         /// Name of the table.
         name: String,
@@ -49,7 +50,9 @@ pub enum Error {
         folder: String,
     },
     /// The files of a table have incompatible columns.
-    #[error("the files of the table {name} in {folder} do not fit together: {reason}")]
+    #[error(
+        "cannot read the table {name} in {folder}: its files have incompatible columns: {reason}"
+    )]
     Mixed {
         /// Name of the table.
         name: String,
@@ -59,30 +62,28 @@ pub enum Error {
         reason: String,
     },
     /// The query name does not exist.
-    #[error("there is no question {name}; there are {}", names())]
+    #[error("cannot find the question {name}; available questions: {}", names())]
     NoQuestion {
         /// The given name.
         name: String,
     },
     /// The address has an unsupported scheme.
-    #[error(
-        "{address} is neither a folder of this machine nor in S3 (s3://BUCKET/PREFIX), and others are not read"
-    )]
+    #[error("cannot read {address}: give a local folder or an S3 address (s3://BUCKET/PREFIX)")]
     Remote {
         /// The given address.
         address: String,
     },
     /// There are no credentials for the object store.
     #[error(
-        "there are no credentials for {address}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
-         AWS_SKIP_SIGNATURE=true for a bucket that anybody may read"
+        "cannot read {address}: there are no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
+         AWS_SKIP_SIGNATURE=true for a public bucket"
     )]
     NoCredentials {
         /// The given address.
         address: String,
     },
     /// The object store does not have this bucket.
-    #[error("there is no bucket for {address}, as {endpoint} says")]
+    #[error("cannot read {address}: {endpoint} has no such bucket")]
     NoBucket {
         /// The given address.
         address: String,
@@ -90,7 +91,7 @@ pub enum Error {
         endpoint: String,
     },
     /// The object store denies access.
-    #[error("{endpoint} does not allow that {address} is read: {reason}")]
+    #[error("cannot read {address}: {endpoint} denies access: {reason}")]
     NotAllowed {
         /// The given address.
         address: String,
@@ -110,7 +111,7 @@ pub enum Error {
         reason: String,
     },
     /// The address cannot be parsed.
-    #[error("{address} is no address of tables: {reason}")]
+    #[error("cannot read {address}: {reason}")]
     Address {
         /// The given address.
         address: String,
@@ -136,21 +137,25 @@ pub enum Error {
         error: io::Error,
     },
     /// The extension of the output file does not determine a format.
-    #[error("{path}: the name must end in .csv, .json, .parquet or .txt, or --format say it", path = .path.display())]
+    #[error("cannot determine the format of {path}: use the extension .csv, .json, .parquet or .txt, or give \
+             --format", path = .path.display())]
     Output {
         /// Path of the output file.
         path: PathBuf,
     },
     /// Parquet output requires a file.
-    #[error("Parquet is written into a file: --output FILE")]
+    #[error("cannot print Parquet to the terminal; give --output FILE")]
     NoFile,
     /// A cluster was requested, but the program was built without cluster support.
     #[error(
-        "this mlprof-sql was built without clusters: `cargo install mlprof-sql --features cluster` builds one with them"
+        "cannot use a cluster: this mlprof-sql was built without cluster support; install it with `cargo \
+         install mlprof-sql --features cluster`"
     )]
     NoClusters,
     /// The address is not that of a scheduler.
-    #[error("{address} is no scheduler of a cluster: its address is df://HOST:PORT")]
+    #[error(
+        "cannot use {address} as a cluster scheduler: give an address of the form df://HOST:PORT"
+    )]
     Scheduler {
         /// The given address.
         address: String,

@@ -33,7 +33,7 @@ pub(crate) fn register(context: &SessionContext, name: &str) -> Result<(Url, Rem
         return Err(Error::Remote { address: name.to_owned() });
     }
     if address.host_str().is_none_or(str::is_empty) {
-        return Err(no_address("it names no bucket".to_owned()));
+        return Err(no_address("the address has no bucket".to_owned()));
     }
     let builder = AmazonS3Builder::from_env().with_url(name).with_retry(RetryConfig {
         max_retries: RETRIES,

@@ -169,13 +169,13 @@ impl Folder {
         }
         left_out.extend(outdated.into_iter().map(|(path, lacking)| {
             let reason = format!(
-                "an earlier mlprof wrote it without {lacking}: convert its trace again with `mlprof convert`"
+                "an earlier mlprof wrote it without {lacking}; convert its trace again with `mlprof convert`"
             );
             (path, reason)
         }));
         for (path, reason) in &left_out {
             let folder = self.name.trim_end_matches('/');
-            let _ = writeln!(std::io::stderr(), "note: {folder}/{path} is left out: {reason}");
+            let _ = writeln!(std::io::stderr(), "note: skipped {folder}/{path}: {reason}");
         }
         if urls.is_empty() {
             return Err(Error::NoneReadable { name, folder });
@@ -214,20 +214,18 @@ impl Folder {
             .fetch_metadata()
             .await;
         let metadata = metadata.map_err(|error| {
-            format!("it is not Parquet, or not all of it: {}", error.strip_backtrace())
+            format!("it is not Parquet, or is incomplete: {}", error.strip_backtrace())
         })?;
         let metadata = metadata.file_metadata();
         let version = metadata
             .key_value_metadata()
             .and_then(|pairs| pairs.iter().find(|pair| pair.key == VERSION_KEY))
             .and_then(|pair| pair.value.as_deref()?.parse::<u32>().ok())
-            .ok_or(
-                "it is no table of mlprof: it does not say which version of the schema it has",
-            )?;
+            .ok_or("it is not an mlprof table, because it has no schema version")?;
         if version > SCHEMA_VERSION {
             return Err(format!(
-                "it was written by a newer mlprof: its schema has the version {version}, and this mlprof-sql knows \
-                 those up to {SCHEMA_VERSION}"
+                "a newer mlprof wrote it with schema version {version}, and this mlprof-sql supports versions \
+                 up to {SCHEMA_VERSION}; update mlprof-sql"
             ));
         }
         let schema = parquet_to_arrow_schema(metadata.schema_descr(), None);
@@ -255,7 +253,9 @@ fn local(name: &str) -> Result<Url, Error> {
     if !path.is_dir() {
         return Err(Error::NoTables { folder: name.to_owned() });
     }
-    let no_address =
-        || Error::Address { address: name.to_owned(), reason: "its path is no text".to_owned() };
+    let no_address = || Error::Address {
+        address: name.to_owned(),
+        reason: "the path is not valid UTF-8".to_owned(),
+    };
     Url::from_directory_path(&path).map_err(|()| no_address())
 }

@@ -20,10 +20,12 @@ pub struct TraceOptions {
 #[non_exhaustive]
 pub enum Error {
     /// The text is not valid JSON. Contains the reason.
-    #[error("metadata of a trace must be JSON: {0}")]
+    #[error("cannot add the metadata to the trace: it is not valid JSON: {0}")]
     NotJson(String),
     /// The name is reserved for the trace itself.
-    #[error("a trace has \"{0}\" itself; give the metadata another name, such as \"my_{0}\"")]
+    #[error(
+        "cannot add the metadata \"{0}\": traces reserve this name; use another name, such as \"my_{0}\""
+    )]
     NameTaken(String),
 }
 

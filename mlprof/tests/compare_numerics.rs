@@ -64,7 +64,7 @@ fn equal_records_end_with_0_and_others_with_1() {
     let (status, out, _) = said(&mlprof([reference.as_path(), &other]));
     assert_eq!(status, Some(1), "{out}");
     assert!(
-        out.starts_with("The first difference: the output of [module]Linear: b in step 0"),
+        out.starts_with("First difference: the output of [module]Linear: b in step 0"),
         "{out}"
     );
     let tolerant = [reference.as_path(), &other, Path::new("--tolerance"), Path::new("0.5")];
@@ -78,10 +78,7 @@ fn equal_records_end_with_0_and_others_with_1() {
     assert_eq!((status, &*out, &*err), (Some(1), "", ""));
     let html = std::fs::read_to_string(&page).expect("a page");
     assert!(html.starts_with("<!doctype html>"), "{html}");
-    assert!(
-        html.contains("The first difference: the output of [module]Linear: b in step 0"),
-        "{html}"
-    );
+    assert!(html.contains("First difference: the output of [module]Linear: b in step 0"), "{html}");
     let over = [reference.as_path(), &other, Path::new("--html"), &other];
     let (status, _, err) = said(&mlprof(over));
     assert_eq!(status, Some(2), "not over what it is made of: {err}");
@@ -97,7 +94,7 @@ fn names_and_further_runs_of_the_reference_are_read() {
     std::fs::write(&names, r#"{"features.1": "b"}"#).expect("written");
     let (status, out, _) = said(&mlprof([reference.as_path(), &other]));
     assert_eq!(status, Some(0), "{out}");
-    assert!(out.contains("; 2 have no partner"), "{out}");
+    assert!(out.contains("; 2 exist in only one record"), "{out}");
     let with_names = [reference.as_path(), &other, Path::new("--names"), &names];
     assert_eq!(said(&mlprof(with_names)).0, Some(1));
     let all = with_names.into_iter().chain([Path::new("--again"), &again]);
@@ -115,14 +112,18 @@ fn bad_input_is_named_in_a_sentence() {
     let trace = folder.path().join("trace.json");
     std::fs::write(&trace, r#"{"traceEvents": []}"#).expect("written");
     let (status, _, err) = said(&mlprof([trace.as_path(), &good]));
-    assert_eq!((status, err.contains("it is no record of numbers")), (Some(2), true), "{err}");
+    assert_eq!(
+        (status, err.contains("the file is not a numerics record")),
+        (Some(2), true),
+        "{err}"
+    );
     let text = std::fs::read_to_string(&good).expect("text");
     let cut = folder.path().join("cut");
     std::fs::write(&cut, &text[..text.len() - 20]).expect("written");
     let (status, out, err) = said(&mlprof([good.as_path(), &cut]));
     assert_eq!(status, Some(1), "nothing is left to compare: {out}");
-    assert!(err.contains("is truncated, for example because the run was killed"), "{err}");
-    assert!(out.starts_with("Nothing could be compared"), "{out}");
+    assert!(err.contains("its last line is cut off, as of a run that was killed"), "{err}");
+    assert!(out.starts_with("Nothing was compared"), "{out}");
     let (status, _, err) = said(&mlprof([good.as_path(), &good, Path::new("--tolerance=-1")]));
     assert_eq!((status, err.contains("expected a number of at least 0")), (Some(2), true), "{err}");
     let (status, _, err) = said(&mlprof([good.as_path(), &good, Path::new("--names"), &trace]));
@@ -180,17 +181,21 @@ fn records_of_the_first_version_are_no_more_equal_than_they_prove() {
     // position.
     let infinite = json!({"infinities": 1, "sample": [1.0, null, 3.0, 4.0, 5.0, 6.0]});
     let (status, out) = compare(std::slice::from_ref(&infinite), std::slice::from_ref(&infinite));
-    assert_eq!((status, out.contains("is not recorded")), (Some(1), true), "{out}");
+    assert_eq!(
+        (status, out.contains("the records do not show whether these are equal")),
+        (Some(1), true),
+        "{out}"
+    );
     let first = json!({"nans": 1, "sample": [null, 2.0, 2.0, 2.0, 2.0, 2.0]});
     let last = json!({"nans": 1, "sample": [2.0, 2.0, 2.0, 2.0, 2.0, null]});
     assert_eq!(compare(std::slice::from_ref(&first), &[last]).0, Some(1));
     assert_eq!(compare(std::slice::from_ref(&first), std::slice::from_ref(&first)).0, Some(0));
     let steps: Vec<Value> = (0..10).map(|step| json!({"step": step})).collect();
     let (status, out) = compare(&steps, &steps[..2]);
-    let told = "Not equal: only the reference has 8 steps (2 to 9), which cannot be compared.";
+    let told = "Not compared: 8 steps that only the reference has (2 to 9).";
     assert_eq!((status, out.contains(told)), (Some(1), true), "{out}");
     let (status, out) = compare(&steps[4..5], &steps[4..]);
-    let told = "Not equal: only the other run has 5 steps (5 to 9), which cannot be compared.";
+    let told = "Not compared: 5 steps that only the other run has (5 to 9).";
     assert_eq!((status, out.contains(told)), (Some(1), true), "{out}");
     assert_eq!(compare(&steps, &steps).0, Some(0));
     // Hashes also cover numbers that are not in the sample.
@@ -206,5 +211,5 @@ fn records_of_the_first_version_are_no_more_equal_than_they_prove() {
     let again = old_record(folder.path(), "again", &[nan]);
     let (status, out, _) =
         said(&mlprof([reference.as_path(), &other, Path::new("--again"), &again]));
-    assert_eq!((status, out.contains("Noise is not known in 1 place")), (Some(1), true), "{out}");
+    assert_eq!((status, out.contains("Noise is unknown in 1 place")), (Some(1), true), "{out}");
 }

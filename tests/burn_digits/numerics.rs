@@ -92,7 +92,7 @@ fn a_processor_and_a_device_agree_down_to_rounding() {
     let compared = compare(flex.path(), wgpu.path(), &[]);
     assert!(compared.status.success(), "{compared:?}");
     let text = said(&compared);
-    assert!(text.contains("; the batches are the same in the only step."), "{text}");
+    assert!(text.contains("; the batches are equal in the only step."), "{text}");
     assert!(text.contains(" of 1 step were compared. No difference."), "{text}");
     // One layer uses other kernels here.
     let half = first_step(&["--device", "wgpu", "--plant", "half"]);
@@ -100,6 +100,6 @@ fn a_processor_and_a_device_agree_down_to_rounding() {
     assert_eq!(compared.status.code(), Some(1), "{compared:?}");
     let first = said(&compared);
     let first = first.lines().next().unwrap_or_default();
-    assert!(first.starts_with("The first difference: the output of [module]Conv2"), "{first}");
-    assert!(first.contains(": conv2 in step 0, where the inputs agree: "), "{first}");
+    assert!(first.starts_with("First difference: the output of [module]Conv2"), "{first}");
+    assert!(first.contains(": conv2 in step 0, whose inputs agree: "), "{first}");
 }

@@ -9,13 +9,13 @@ export const scenarios = {
   async traces() {
     const page = await open();
     assert.deepEqual(await texts(page, "h2"), ["What to do", "Simple · fit", "Ranks", "Trace · rank 0", "Trace · rank 1"]);
-    const times = await table(page, "By action and what was done; the rows add up");
+    const times = await table(page, "Time by action and activity; the rows add up");
     assert.ok((await times.column(1)).length >= 3, "actions");
     const numbers = await texts(page, "[data-test=this] tbody tr :nth-child(3)");
     await (await times.title(3)).click();
     assert.deepEqual(await texts(page, "[data-test=this] tbody tr :nth-child(3)"), [...numbers].reverse(), "sorted");
     await times.done();
-    const names = await table(page, "All of a name on all threads; self times add up to the time that threads were not idle");
+    const names = await table(page, "Times by name on all threads; self times add up to the threads' time without idle time");
     await typed(page, "[data-tools=this] input[type=search]", "softmax");
     assert.deepEqual(await names.column(1), ["aten::softmax"], "searched");
     await names.done();
@@ -36,8 +36,8 @@ export const scenarios = {
     assert.notEqual(await said(), end, "keys go along the path");
     await page.keyboard.press("ArrowRight");
     assert.match(await said(), /at 25\.\d µs/);
-    // The table of stretches is collapsed and can be searched.
-    const title = /The critical path of step \d+, stretch by stretch/;
+    // The table of segments is collapsed and can be searched.
+    const title = /Critical path of step \d+, by segment/;
     const titles = await texts(page, "summary");
     const place = titles.findIndex((words) => title.test(words));
     assert.ok(place >= 0, titles.join("; "));

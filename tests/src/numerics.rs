@@ -78,8 +78,8 @@ pub fn assert_planted_half_is_where_runs_part(program: &Path) -> String {
     assert_eq!(other.status.code(), Some(1), "{other:?}");
     let first = said(&other);
     let first = first.lines().next().unwrap_or_default();
-    assert!(first.starts_with("The first difference: the output of [module]Conv2"), "{first}");
-    assert!(first.contains(": conv2 in step 0, where the inputs agree: "), "{first}");
+    assert!(first.starts_with("First difference: the output of [module]Conv2"), "{first}");
+    assert!(first.contains(": conv2 in step 0, whose inputs agree: "), "{first}");
     said(&equal)
 }
 

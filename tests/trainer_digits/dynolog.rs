@@ -65,7 +65,7 @@ fn record(running: &mut Running, daemon: &UnixDatagram, folder: &Path) {
             break;
         }
     }
-    running.wait_until_it_says("3 steps that dynolog asked for are in ");
+    running.wait_until_it_says("3 steps requested by dynolog are in ");
 }
 
 #[test]

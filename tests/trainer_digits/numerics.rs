@@ -134,7 +134,7 @@ fn a_healthy_training_has_no_trouble_and_learns_the_same_to_the_last_bit() {
 #[test]
 fn two_runs_part_where_one_computes_with_16_bits() {
     let said = assert_planted_half_is_where_runs_part(&program());
-    let alike = "Begun alike: the seed is 42 in both; the batches are the same in all 8 steps.\n";
+    let alike = "Start conditions: both runs have seed 42; the batches are equal in all 8 steps.\n";
     assert!(said.contains(alike), "{said}");
 }
 
@@ -150,11 +150,14 @@ fn runs_of_other_seeds_are_told_that_they_did_not_begin_alike() {
     assert_eq!(compared.status.code(), Some(1), "{compared:?}");
     let said = said(&compared);
     let lines: Vec<_> = said.lines().take(3).collect();
-    assert_eq!(lines[0], "Not alike: the seeds are 42 and 43.", "{said}");
-    assert!(lines[1].starts_with("Not alike: the batches are others in 8 of 8 steps"), "{said}");
+    assert_eq!(lines[0], "Different conditions: the seeds are 42 and 43.", "{said}");
+    assert!(
+        lines[1].starts_with("Different conditions: the batches differ in 8 of 8 steps"),
+        "{said}"
+    );
     // The biases of tch's convolutions are initialised with 0 for every seed.
     let others = if PACKAGE == "tch-digits" { 6 } else { 8 };
-    let parameters = format!("Not alike: {others} parameters are others");
+    let parameters = format!("Different conditions: {others} parameters differ");
     assert!(lines[2].starts_with(&parameters), "{said}");
 }
 
@@ -182,5 +185,5 @@ fn a_run_that_is_killed_leaves_a_record_that_can_be_compared() {
     assert!(said.contains(" were compared. No difference.\n"), "{said}");
     // The killed run may have recorded fewer or more steps than an epoch has.
     assert_eq!(compared.status.code(), Some(1), "{compared:?}");
-    assert!(said.contains("Not equal: only the "), "{said}");
+    assert!(said.contains("Not compared: "), "{said}");
 }

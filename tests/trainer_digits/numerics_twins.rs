@@ -55,8 +55,8 @@ fn two_frameworks_agree_down_to_rounding_and_a_gradient_that_is_not_right_is_fou
     assert_eq!(compared.status.code(), Some(1), "{compared:?}");
     let text = said(&compared);
     let first = text.lines().next().unwrap_or_default();
-    assert!(first.starts_with("The first difference: the gradient of conv"), "{first}");
-    assert!(text.contains("the batches are the same in the only step."), "{text}");
+    assert!(first.starts_with("First difference: the gradient of conv"), "{first}");
+    assert!(text.contains("the batches are equal in the only step."), "{text}");
 
     let places = places(&compare(candle.path(), tch.path(), &["--json"]));
     let of_role = |role: &'static str| places.iter().filter(move |((of, _), _)| of == role);
@@ -79,6 +79,6 @@ fn two_frameworks_agree_down_to_rounding_and_a_gradient_that_is_not_right_is_fou
     let text = said(&compared);
     assert_eq!(compared.status.code(), Some(1), "{text}");
     let first = text.lines().next().unwrap_or_default();
-    assert!(first.starts_with("The first difference: the output of [module]Conv2"), "{first}");
-    assert!(first.contains(": conv2 in step 0, where the inputs agree: "), "{first}");
+    assert!(first.starts_with("First difference: the output of [module]Conv2"), "{first}");
+    assert!(first.contains(": conv2 in step 0, whose inputs agree: "), "{first}");
 }

@@ -8,7 +8,7 @@ use crate::outcome::Row;
 use crate::recording::{Plan, record};
 
 /// Beginning of the note that explains why no CUDA data was recorded.
-const NOTHING: &str = "no kernels and copies of CUDA";
+const NOTHING: &str = "no CUDA kernels and copies";
 
 pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     let gpu = shared.gpu()?;

@@ -243,7 +243,9 @@ impl Values {
             (Kind::Text, ColumnReader::ByteArrayColumnReader(from)) => {
                 read_column(from, count, column).map(Self::Texts)
             }
-            _ => Err(ParquetError::General(format!("{} is of another type", column.name))),
+            _ => {
+                Err(ParquetError::General(format!("column {} has an unexpected type", column.name)))
+            }
         }
     }
 }
@@ -259,7 +261,7 @@ fn read_column<T: DataType>(
         let levels = (!column.is_required).then_some(&mut levels);
         let (records, ..) = from.read_records(count - read, levels, None, &mut values)?;
         if records == 0 {
-            return Err(ParquetError::General(format!("{} has too few rows", column.name)));
+            return Err(ParquetError::General(format!("column {} has too few rows", column.name)));
         }
         read += records;
     }

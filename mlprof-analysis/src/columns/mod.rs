@@ -43,7 +43,7 @@ pub enum ColumnsError {
         error: io::Error,
     },
     /// The file is not a Parquet file, or it is incomplete.
-    #[error("{path} is not Parquet, or not all of it: {reason}", path = .path.display())]
+    #[error("cannot read {path}: it is not Parquet, or is incomplete: {reason}", path = .path.display())]
     Broken {
         /// Path of the file.
         path: PathBuf,
@@ -52,8 +52,8 @@ pub enum ColumnsError {
     },
     /// The file was written by a later version, which changed the meaning of columns.
     #[error(
-        "{path} was written by a newer mlprof: its schema has the version {found}, and this mlprof knows \
-         those up to {SCHEMA_VERSION}",
+        "cannot read {path}: a newer mlprof wrote it with schema version {found}, and this mlprof supports \
+         versions up to {SCHEMA_VERSION}; update mlprof",
         path = .path.display()
     )]
     Newer {
@@ -63,14 +63,14 @@ pub enum ColumnsError {
         found: u32,
     },
     /// The table was written by another program.
-    #[error("{path} is no table of mlprof: it does not say which version of the schema it has",
+    #[error("cannot read {path}: it is not an mlprof table, because it has no schema version",
         path = .path.display())]
     NotOurs {
         /// Path of the file.
         path: PathBuf,
     },
     /// The tables contain no slice.
-    #[error("nothing was recorded in {path}", path = .path.display())]
+    #[error("cannot use {path}: it contains no slices", path = .path.display())]
     Empty {
         /// Path of the file.
         path: PathBuf,

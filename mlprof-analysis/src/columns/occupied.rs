@@ -22,24 +22,25 @@ pub(super) fn refuse_another(trace: &Trace, folder: &Path) -> io::Result<()> {
     }
     let of_stage = |info: &Info| match &info.stage {
         Some(stage) => format!("of {stage}"),
-        None => "of no stage".to_owned(),
+        None => "without a stage".to_owned(),
     };
     let of_host = |info: &Info| match &info.host {
-        Some(host) => format!("of the host {host}"),
-        None => "of a host without a name".to_owned(),
+        Some(host) => format!("of host {host}"),
+        None => "without a host name".to_owned(),
     };
     let (theirs, ours) = match () {
         () if there.stage != own.stage => (of_stage(&there), of_stage(own)),
         () if there.host != own.host => (of_host(&there), of_host(own)),
         () if there != comparable || begins_elsewhere(trace, &files) => {
-            ("of another run".to_owned(), "of this one".to_owned())
+            ("of another run".to_owned(), "of this run".to_owned())
         }
         () => return Ok(()),
     };
     Err(io::Error::new(
         io::ErrorKind::AlreadyExists,
         format!(
-            "{} has cycle {} of rank {} already, {theirs}: tables {ours} need a folder of their own",
+            "cannot write tables {ours} to {}: it already has tables of cycle {} of rank {} {theirs}; choose \
+             another folder",
             folder.display(),
             own.cycle,
             own.rank,

@@ -10,34 +10,34 @@ use crate::answers::{CollectiveTimes, DeviceAnswers, WorkKind};
 
 pub(super) const EXPOSED_COMMUNICATION: Rule = Rule {
     name: "exposed-communication",
-    condition: "a device communicates for long and computes nothing meanwhile",
+    condition: "a device spends much of the time on communication without computing",
     thresholds: &[Threshold {
         name: "share",
         default: 0.1,
-        why: "the part of the time in which a device must communicate without computing",
+        why: "minimum share of the time in which a device communicates without computing",
     }],
     examine: exposed,
 };
 
 pub(super) const SLOW_COLLECTIVES: Rule = Rule {
     name: "slow-collectives",
-    condition: "large messages go through collectives slower than through a slow link, and the device waits for them",
+    condition: "collectives with large messages are slower than a slow link, and the device waits for them",
     thresholds: &[
         Threshold {
             name: "bus-gb-per-second",
             default: 5.0,
-            why: "the bus bandwidth of the fastest of them, which must be below it: links within a machine have 12 \
-                  (PCIe 3) to 900 GB/s, a network of 100 Gbit/s has 12",
+            why: "bus bandwidth that even the fastest collective stays below: links within a machine have 12 \
+                  (PCIe 3) to 900 GB/s, a 100 Gbit/s network has 12",
         },
         Threshold {
             name: "least-bytes",
             default: 1_048_576.0,
-            why: "messages must have so many bytes: the time of smaller ones is not that of their bytes",
+            why: "minimum message size in bytes: latency dominates the time of smaller messages",
         },
         Threshold {
             name: "share",
             default: 0.05,
-            why: "the part of the time that must be saved where they are as fast as that link",
+            why: "minimum share of the time that a link of this bandwidth would save",
         },
     ],
     examine: slow,
@@ -54,15 +54,15 @@ fn exposed(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     evidence.extend(overlap.map(|overlap| {
         let hidden = part_of(overlap.hidden_ns, overlap.total_ns);
         Evidence::new(
-            "communicating, all",
-            format!("{}, {hidden} of it hidden", time(overlap.total_ns)),
+            "communication in total",
+            format!("{}, {hidden} of it hidden behind computing", time(overlap.total_ns)),
         )
     }));
     if facts.part(exposed) < limits[0] {
         return healthy(evidence);
     }
     let mut sentence = format!(
-        "Communication takes {} of {} on device {} and is not hidden",
+        "Exposed communication takes {} of {} on device {}",
         facts.share(exposed),
         facts.time(),
         device.device
@@ -74,9 +74,9 @@ fn exposed(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }
     sentence.push('.');
     Outcome::Found(vec![FindingParts {
-        remedy: "overlap it with computing (buckets of gradients during backward, all-gathers ahead of time), send \
-                 less (16-bit elements, larger messages), or let ranks come at the same time: traces of all ranks \
-                 tell which of them comes last."
+        remedy: "overlap communication with computing (gradient buckets during backward, prefetched \
+                 all-gathers), send less data (16-bit elements, larger messages), or balance the ranks: traces \
+                 of all ranks show which rank arrives last."
             .to_owned(),
         ..finding(EXPOSED_COMMUNICATION.name, sentence, evidence, facts.cost(exposed))
     }.build()])
@@ -86,7 +86,7 @@ fn slow(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let devices = facts.devices;
     if devices.iter().all(|device| device.collectives.is_empty()) {
         return no_inputs(
-            "the trace has no sizes of messages (PyTorch writes them beside `record_param_comms`)",
+            "the trace has no message sizes (PyTorch writes them with `record_param_comms`)",
         );
     }
     let rate = |row: &CollectiveTimes| row.most_bus_gb_per_s.unwrap_or(f64::INFINITY);
@@ -102,7 +102,7 @@ fn slow(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let rows = worst.map(|device| &device.collectives[..]).unwrap_or_default();
     let large = || rows.iter().filter(is_large);
     let mut evidence = vec![Evidence::new(
-        "collectives of large messages",
+        "collectives with large messages",
         grouped(large().map(|row| row.count).sum()),
     )];
     evidence.extend(large().take(3).map(|row| {
@@ -122,7 +122,7 @@ fn slow(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let mut sentence = several(row);
     sentence[..1].make_ascii_uppercase();
     let sentence = format!(
-        "{sentence} among {} ranks reach at most {:.1} GB/s bus bandwidth, less than a slow link has ({} GB/s).",
+        "{sentence} among {} ranks reach at most {:.1} GB/s bus bandwidth, less than a slow link ({} GB/s).",
         grouped(row.group_size),
         rate(row),
         limits[0],
@@ -134,8 +134,9 @@ fn slow(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     cost.is_estimated = true;
     Outcome::Found(vec![FindingParts {
         confidence,
-        remedy: "measure the link by itself (`all_reduce_perf` of nccl-tests or rccl-tests), and see which way was \
-                 chosen (`NCCL_DEBUG=INFO`: peer access, InfiniBand, sockets). If that is fast, a rank comes late."
+        remedy: "benchmark the link alone (`all_reduce_perf` of nccl-tests or rccl-tests), and check which \
+                 transport is used (`NCCL_DEBUG=INFO`: peer access, InfiniBand, sockets). If the link is fast, \
+                 look for a rank that arrives late."
             .to_owned(),
         ..finding(SLOW_COLLECTIVES.name, sentence, evidence, cost)
     }.build()])

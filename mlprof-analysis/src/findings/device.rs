@@ -10,33 +10,34 @@ use crate::answers::{Bandwidth, DeviceAnswers};
 
 pub(super) const EXPOSED_COPIES: Rule = Rule {
     name: "exposed-copies",
-    condition: "a device copies or fills memory for long and does nothing else meanwhile",
+    condition: "a device spends much of the time on copies or fills without computing",
     thresholds: &[Threshold {
         name: "share",
         default: 0.1,
-        why: "the part of the time in which a device must only copy",
+        why: "minimum share of the time in which a device only copies or fills memory",
     }],
     examine: exposed_copies,
 };
 
 pub(super) const PAGEABLE_COPIES: Rule = Rule {
     name: "pageable-copies",
-    condition: "copies from or to pageable memory of the host take long",
+    condition: "copies from or to pageable host memory take much of the time",
     thresholds: &[Threshold {
         name: "share",
         default: 0.05,
-        why: "the part of the time that such copies must be: pinned ones take a half or less, and run beside kernels",
+        why: "minimum share of the time: copies of pinned memory take half of it or less, and overlap with \
+              kernels",
     }],
     examine: pageable_copies,
 };
 
 pub(super) const SLOW_DEVICE: Rule = Rule {
     name: "slow-device",
-    condition: "of several devices one computes longer than the others",
+    condition: "one device computes longer than the others",
     thresholds: &[Threshold {
         name: "longer",
         default: 0.1,
-        why: "so much longer than the device in the middle it must compute, as a part of that",
+        why: "minimum excess over the median compute time of all devices, as a share of the median",
     }],
     examine: slow_device,
 };
@@ -59,15 +60,15 @@ fn exposed_copies(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }
     let longest = device.copies.first().map(|row| Place::kernel(&*row.name));
     let sentence = format!(
-        "Device {} copies and fills memory for {} of {} and does nothing else meanwhile.",
+        "Device {} only copies and fills memory in {} of {}.",
         device.device,
         facts.share(exposed),
         facts.time()
     );
     Outcome::Found(vec![FindingParts {
         place: longest.unwrap_or_default(),
-        remedy: "copy the next batch while this one is computed (pinned memory and `non_blocking`, on a stream of its \
-                 own), copy less, or keep data on the device."
+        remedy: "copy the next batch during the current step (pinned memory and `non_blocking`, on a separate \
+                 stream), copy less, or keep data on the device."
             .to_owned(),
         ..finding(EXPOSED_COPIES.name, sentence, evidence, facts.cost(exposed))
     }.build()])
@@ -96,7 +97,7 @@ fn pageable_copies(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         return healthy(evidence);
     };
     let sentence = format!(
-        "{} copies of pageable memory take {} of {} on device {}.",
+        "{} copies of pageable host memory take {} of {} on device {}.",
         grouped(count),
         facts.share(taken),
         facts.time(),
@@ -104,8 +105,8 @@ fn pageable_copies(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     );
     Outcome::Found(vec![FindingParts {
         place: Place::kernel(&*longest.name),
-        remedy: "pin the host's memory before it is copied (`pin_memory`), copy less often and more at once, or keep \
-                 the data on the device."
+        remedy: "pin the host memory before copying (`pin_memory`), make fewer and larger copies, or keep the \
+                 data on the device."
             .to_owned(),
         ..finding(PAGEABLE_COPIES.name, sentence, evidence, facts.cost(taken))
     }.build()])
@@ -122,14 +123,14 @@ fn slow_device(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let [.., slowest] = devices[..] else { return no_inputs(NO_DEVICE) };
     if devices.len() < 2 {
         return no_inputs(
-            "the trace has one device: mlprof analyze of all ranks' traces compares ranks",
+            "the trace has only one device; run mlprof analyze with the traces of all ranks to compare ranks",
         );
     }
     let middle = devices[(devices.len() - 1) / 2].times.compute_ns;
     let longest = slowest.times.compute_ns;
     let evidence = vec![
-        Evidence::new(format!("device {} computes", slowest.device), time(longest)),
-        Evidence::new("the device in the middle computes", time(middle)),
+        Evidence::new(format!("compute time of device {}", slowest.device), time(longest)),
+        Evidence::new("median compute time", time(middle)),
         Evidence::new("devices", grouped(devices.len() as u64)),
     ];
     let more = longest - middle;
@@ -137,15 +138,16 @@ fn slow_device(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         return healthy(evidence);
     }
     let sentence = format!(
-        "Device {} computes {} longer than the device in the middle ({} against {}).",
+        "Device {} computes {} longer than the median device ({} instead of {}).",
         slowest.device,
         share(more as f64, middle as f64),
         time(longest),
         time(middle)
     );
     Outcome::Found(vec![FindingParts {
-        remedy: "give each device as much to do (lengths of sequences, experts, layers of a pipeline); if it is, see \
-                 whether this device's clock is lowered by its temperature or power (`nvidia-smi -q -d PERFORMANCE`)."
+        remedy: "balance the work of the devices (sequence lengths, experts, pipeline layers); if it is \
+                 balanced, check whether temperature or power throttles this device's clock (`nvidia-smi -q -d \
+                 PERFORMANCE`)."
             .to_owned(),
         ..finding(SLOW_DEVICE.name, sentence, evidence, facts.cost(more))
     }.build()])

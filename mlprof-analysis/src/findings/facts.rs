@@ -38,7 +38,7 @@ impl<'a> Facts<'a> {
 
     /// Returns the phrase that sentences use for the total time.
     pub(super) fn time(&self) -> &'static str {
-        if self.step_count().is_some() { "the steps' time" } else { "the trace's time" }
+        if self.step_count().is_some() { "the step time" } else { "the trace" }
     }
 
     /// Returns a duration as a share of the total time, from 0 to 1.
@@ -106,7 +106,7 @@ pub(super) fn no_inputs(missing: &str) -> Outcome {
     Outcome::NoInputs(missing.to_owned())
 }
 
-pub(super) const NO_DEVICE: &str = "nothing ran on a device";
+pub(super) const NO_DEVICE: &str = "the trace has no device work";
 
 /// Creates a finding with the defaults that most findings share.
 pub(super) fn finding(

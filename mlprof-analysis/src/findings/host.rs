@@ -11,28 +11,28 @@ use crate::classify::waits_for_device;
 
 pub(super) const DATA_WAITING: Rule = Rule {
     name: "data-waiting",
-    condition: "the loop waits for its data for long",
+    condition: "the training loop spends much of the time waiting for data",
     thresholds: &[Threshold {
         name: "share",
         default: 0.1,
-        why: "the part of the steps' time that waiting must be",
+        why: "minimum share of the step time spent waiting",
     }],
     examine: data_waiting,
 };
 
 pub(super) const DEVICE_IDLE: Rule = Rule {
     name: "device-idle",
-    condition: "the busiest device is idle for long, because the host launches its work too late",
+    condition: "the busiest device is idle for much of the time because the host launches work too late",
     thresholds: &[
         Threshold {
             name: "idle",
             default: 0.3,
-            why: "the part of the time in which the device must be idle",
+            why: "minimum share of the time in which the device is idle",
         },
         Threshold {
             name: "host",
             default: 0.3,
-            why: "the part of the critical path that must be the host's, without waiting for data",
+            why: "minimum share of the critical path on the host, without waiting for data",
         },
     ],
     examine: device_idle,
@@ -40,19 +40,19 @@ pub(super) const DEVICE_IDLE: Rule = Rule {
 
 pub(super) const SYNCHRONISING_CALLS: Rule = Rule {
     name: "synchronising-calls",
-    condition: "steps wait for the device several times, and it is idle in between",
+    condition: "steps wait for the device several times, and the device is idle in between",
     thresholds: &[
         Threshold {
             name: "calls-per-step",
             default: 2.0,
-            why: "so many waits a step must have: one, as for its loss, may be wanted",
+            why: "minimum number of waits per step: one, such as for the loss, may be intended",
         },
-        Threshold { name: "share", default: 0.1, why: "the part of the time that waiting must be" },
+        Threshold { name: "share", default: 0.1, why: "minimum share of the time spent waiting" },
         Threshold {
             name: "idle",
             default: 0.1,
-            why: "the part of the time in which the device must be idle between its work: after a wait it has \
-                  nothing to do",
+            why: "minimum share of the time in which the device is idle between its work: after a wait it has \
+                  none",
         },
     ],
     examine: synchronising_calls,
@@ -60,11 +60,11 @@ pub(super) const SYNCHRONISING_CALLS: Rule = Rule {
 
 pub(super) const UNRECORDED_TIME: Rule = Rule {
     name: "unrecorded-time",
-    condition: "most of the critical path goes through time in which nothing is recorded",
+    condition: "nothing is recorded in most of the critical path",
     thresholds: &[Threshold {
         name: "share",
         default: 0.5,
-        why: "the part of the critical path of which nothing is known",
+        why: "minimum unrecorded share of the critical path",
     }],
     examine: unrecorded_time,
 };
@@ -80,35 +80,38 @@ fn data_waiting(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         return healthy(evidence);
     }
     let sentence = format!(
-        "Steps wait for their data {} of {} ({}).",
+        "Steps wait for data for {} of {} ({}).",
         time(waiting),
         time(facts.whole_ns()),
         facts.share(waiting)
     );
-    Outcome::Found(vec![FindingParts {
-        remedy: "make batches ahead on threads or processes of their own (`num_workers`, `prefetch_factor`), or do less \
-                 for each of them."
-            .to_owned(),
-        ..finding(DATA_WAITING.name, sentence, evidence, facts.cost(waiting))
-    }.build()])
+    Outcome::Found(vec![
+        FindingParts {
+            remedy: "prepare batches in advance on worker threads or processes (`num_workers`, \
+                 `prefetch_factor`), or do less work per batch."
+                .to_owned(),
+            ..finding(DATA_WAITING.name, sentence, evidence, facts.cost(waiting))
+        }
+        .build(),
+    ])
 }
 
 fn device_idle(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let Some(device) = facts.busiest() else { return no_inputs(NO_DEVICE) };
     let (idle, host) = (idle(device), facts.host_ns());
     let mut evidence = vec![
-        Evidence::new("device idle", facts.share(idle)),
-        Evidence::new("the host on the critical path", facts.share(host)),
+        Evidence::new("idle time of the device", facts.share(idle)),
+        Evidence::new("host share of the critical path", facts.share(host)),
     ];
     evidence.extend(longest_on_host(facts).map(|part| {
         let name = part.name.clone().unwrap_or_else(|| part.kind.text().to_owned());
-        Evidence::new(format!("longest of it, {name}"), time(part.duration_ns))
+        Evidence::new(format!("longest host part, {name}"), time(part.duration_ns))
     }));
     if facts.part(idle) < limits[0] || facts.part(host) < limits[1] {
         return healthy(evidence);
     }
     let sentence = format!(
-        "Device {} is idle {} of {}, since the host gives it work too late.",
+        "Device {} is idle in {} of {} because the host launches work too late.",
         device.device,
         facts.share(idle),
         facts.time()
@@ -116,12 +119,13 @@ fn device_idle(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let python = facts.on_path(PathKind::Host(Activity::Python));
     let remedy = match python * 2 > host {
         true => {
-            "most of the host's time is Python: compile the model (`torch.compile`, graphs of the device), or give the \
-             device more at once. Recording stacks takes time as well: a trace without them tells how much."
+            "reduce the Python code, which takes most of the host time: compile the model (`torch.compile`, \
+             device graphs), or launch more work per call. Record a trace without stacks as well, because \
+             recording stacks takes time."
         }
         false => {
-            "give the device more at once: larger batches, ops that do several in one, graphs of the device; read no \
-             values inside a step."
+            "launch more work per call: larger batches, fused ops, device graphs; do not read tensor values \
+             inside a step."
         }
     };
     Outcome::Found(vec![
@@ -153,8 +157,8 @@ fn synchronising_calls(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let per_step = calls as f64 / steps as f64;
     let evidence = vec![
         Evidence::new("waits per step", format!("{per_step:.1}")),
-        Evidence::new("waiting for the device", facts.share(waited)),
-        Evidence::new("device idle between its work", facts.share(idle)),
+        Evidence::new("time waiting for the device", facts.share(waited)),
+        Evidence::new("device idle time between its work", facts.share(idle)),
     ];
     let is_long = facts.part(waited) >= limits[1] && facts.part(idle) >= limits[2];
     let longest = waits().max_by_key(|row| row.total_ns);
@@ -162,15 +166,17 @@ fn synchronising_calls(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         return healthy(evidence);
     };
     let sentence = format!(
-        "Each step waits for the device {per_step:.1} times, {} of the time, and the device is idle {} of it.",
+        "Each step waits for the device {per_step:.1} times, for {} of the time, and the device is idle in {} \
+         of the time.",
         facts.share(waited),
         facts.share(idle)
     );
     Outcome::Found(vec![FindingParts {
         place: Place::op(&*call.name),
-        remedy: "read values of tensors once for many steps (`item`, `cpu`, printing, masks as indices), copy without \
-                 blocking, and leave out calls that synchronise."
-            .to_owned(),
+        remedy:
+            "read tensor values only once in many steps (`item`, `cpu`, printing, boolean masks as indices), \
+             use non-blocking copies, and remove synchronising calls."
+                .to_owned(),
         ..finding(SYNCHRONISING_CALLS.name, sentence, evidence, facts.cost(idle))
     }.build()])
 }
@@ -178,7 +184,7 @@ fn synchronising_calls(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
 fn unrecorded_time(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let nothing = facts.on_path(PathKind::Host(Activity::Nothing));
     let evidence = vec![
-        Evidence::new("nothing recorded on the critical path", time(nothing)),
+        Evidence::new("unrecorded time on the critical path", time(nothing)),
         Evidence::new("share", share(facts.part(nothing), 1.0)),
     ];
     if facts.part(nothing) < limits[0] {
@@ -187,12 +193,16 @@ fn unrecorded_time(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let mut place = Place::default();
     place.thread = facts.steps.first().map(|step| step.thread.clone());
     let sentence = format!("Nothing is recorded in {} of {}.", facts.share(nothing), facts.time());
-    Outcome::Found(vec![FindingParts {
-        place,
-        confidence: Confidence::Hint,
-        remedy: "mark what runs there (`profile!`, `record_function`), or record stacks (`with_stack`), so that the \
-                 trace tells what it is."
-            .to_owned(),
-        ..finding(UNRECORDED_TIME.name, sentence, evidence, facts.cost(nothing))
-    }.build()])
+    Outcome::Found(vec![
+        FindingParts {
+            place,
+            confidence: Confidence::Hint,
+            remedy:
+                "mark the code that runs there (`profile!`, `record_function`), or record stacks \
+                 (`with_stack`), so that the trace shows it."
+                    .to_owned(),
+            ..finding(UNRECORDED_TIME.name, sentence, evidence, facts.cost(nothing))
+        }
+        .build(),
+    ])
 }

@@ -10,11 +10,11 @@ use crate::answers::{DeviceAnswers, KernelCategory, KernelTimes, NameTimes, Path
 
 pub(super) const SHORT_KERNELS: Rule = Rule {
     name: "short-kernels",
-    condition: "kernels take less time than the calls that launch them, and the device is idle",
+    condition: "kernels take less time than their launch calls, and the device is idle meanwhile",
     thresholds: &[Threshold {
         name: "share",
         default: 0.1,
-        why: "the part of the time that launching must be, of what the device was idle",
+        why: "minimum share of the time in which launch calls run while the device is idle",
     }],
     examine: short_kernels,
 };
@@ -25,34 +25,32 @@ pub(super) const DOMINANT_KERNEL: Rule = Rule {
     thresholds: &[Threshold {
         name: "share",
         default: 0.3,
-        why: "the part of the critical path that they must take",
+        why: "minimum share of the critical path",
     }],
     examine: dominant_kernel,
 };
 
 pub(super) const UNFUSED_ELEMENTWISE: Rule = Rule {
     name: "unfused-elementwise",
-    condition: "many short elementwise kernels take a large part of the time of a device",
+    condition: "many short elementwise kernels take much of a device's time",
     thresholds: &[
-        Threshold {
-            name: "share",
-            default: 0.2,
-            why: "the part of the device's busy time that they must take",
-        },
+        Threshold { name: "share", default: 0.2, why: "minimum share of the device's busy time" },
         Threshold {
             name: "part",
             default: 0.1,
-            why: "the part of the time that they must take: of a device that is mostly idle fusing saves little",
+            why: "minimum share of the time: fusing saves little on a mostly idle device",
         },
         Threshold {
             name: "kernels",
             default: 20.0,
-            why: "the number of them in a step, or in a trace without steps: a few may be all that there are to fuse",
+            why: "minimum number of kernels per step, or in a trace without steps: a few may be fully fused \
+                  already",
         },
         Threshold {
             name: "median-seconds",
             default: 100e-6,
-            why: "the longest median: a longer kernel is worth its launch, and mostly moves a large tensor",
+            why: "maximum median duration: a longer kernel is worth its launch, and usually moves a large \
+                  tensor",
         },
     ],
     examine: unfused_elementwise,
@@ -71,7 +69,7 @@ fn short_kernels(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let ran = (device.launches.launched + device.launches.unknown).saturating_sub(copied);
     let running = device.times.compute_sum_ns + device.times.communication_sum_ns;
     if launched == 0 || ran == 0 {
-        return no_inputs("the trace has no kernels beside the calls that launch them");
+        return no_inputs("the trace does not have both kernels and their launch calls");
     }
     let mean = |sum: i64, count: u64| (sum as f64 / count as f64) as i64;
     let (mean_launch, mean_kernel) = (mean(launching, launched), mean(running, ran));
@@ -79,22 +77,22 @@ fn short_kernels(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let saved = launching.min(idle(device));
     let busy = part_of(busy(device), facts.whole_ns());
     let evidence = vec![
-        Evidence::new("mean kernel", time(mean_kernel)),
-        Evidence::new("mean launch", time(mean_launch)),
+        Evidence::new("mean kernel time", time(mean_kernel)),
+        Evidence::new("mean launch time", time(mean_launch)),
         Evidence::new("launches", grouped(launched)),
-        Evidence::new("device busy", busy.as_str()),
+        Evidence::new("busy time of the device", busy.as_str()),
     ];
     if mean_kernel >= mean_launch || facts.part(saved) < limits[0] {
         return healthy(evidence);
     }
     let sentence = format!(
-        "Kernels take {} on average and launching one {}; the device is busy {busy} of the time.",
+        "A kernel takes {} on average and its launch call {}; the device is busy in {busy} of the time.",
         time(mean_kernel),
         time(mean_launch),
     );
     Outcome::Found(vec![FindingParts {
-        remedy: "make kernels do more: larger batches, fused ops (`torch.compile`), or launch many at once with graphs \
-                 of the device."
+        remedy: "give each kernel more work (larger batches, fused ops with `torch.compile`), or launch many \
+                 kernels at once with device graphs."
             .to_owned(),
         ..finding(SHORT_KERNELS.name, sentence, evidence, facts.cost(saved))
     }.build()])
@@ -106,7 +104,7 @@ fn unfused_elementwise(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     };
     let of_devices = facts.devices.iter().filter_map(|device| Some((device, elementwise(device)?)));
     let Some((device, row)) = of_devices.max_by_key(|(_, row)| row.total_ns) else {
-        return no_inputs("no elementwise kernel ran on a device");
+        return no_inputs("the trace has no elementwise kernels");
     };
     let steps = facts.step_count().unwrap_or(1);
     let per_step = row.calls as f64 / steps as f64;
@@ -124,21 +122,22 @@ fn unfused_elementwise(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }
     let of_category = |row: &&KernelTimes| row.category == KernelCategory::Elementwise;
     let longest = device.kernels.iter().find(of_category);
-    evidence.extend(longest.map(|row| Evidence::new("most time", short(&row.name))));
+    evidence.extend(longest.map(|row| Evidence::new("longest kernel", short(&row.name))));
     let count = match facts.step_count() {
-        Some(_) => format!("{} a step", grouped(per_step.round() as u64)),
+        Some(_) => format!("{} per step", grouped(per_step.round() as u64)),
         None => grouped(row.calls),
     };
     let sentence = format!(
-        "Elementwise kernels take {of_busy} of the busy time of device {}: {count}, with a median of {}.",
+        "Elementwise kernels take {of_busy} of the busy time of device {}: {count}, with a median duration of \
+         {}.",
         device.device,
         time(row.median_ns),
     );
     Outcome::Found(vec![FindingParts {
         place: longest.map(|row| Place::kernel(&*row.name)).unwrap_or_default(),
-        remedy: "fuse chains of elementwise ops, so that each tensor is read and written once: `torch.compile`, \
-                 burn's fusion, fused optimizers (`fused=True`), fused kernels for bias, activation, dropout and \
-                 rotary embedding; leave out casts and copies that are not needed."
+        remedy: "fuse chains of elementwise ops so that each tensor is read and written once: \
+                 `torch.compile`, burn's fusion, fused optimizers (`fused=True`), fused kernels for bias, \
+                 activation, dropout and rotary embedding; remove unnecessary casts and copies."
             .to_owned(),
         ..finding(UNFUSED_ELEMENTWISE.name, sentence, evidence, facts.cost(row.total_ns))
     }.build()])
@@ -151,8 +150,10 @@ fn dominant_kernel(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let computes = |part: &&PathPart| part.kind == PathKind::Compute && part.name.is_some();
     let longest = facts.path.iter().filter(computes).max_by_key(|part| part.duration_ns);
     let taken = longest.map_or(0, |part| part.duration_ns);
-    let mut evidence = vec![Evidence::new("the longest on the critical path", time(taken))];
-    evidence.extend(longest.map(|part| Evidence::new("stretches of it", grouped(part.count))));
+    let mut evidence = vec![Evidence::new("longest kernel on the critical path", time(taken))];
+    evidence.extend(
+        longest.map(|part| Evidence::new("its calls on the critical path", grouped(part.count))),
+    );
     let name = longest.and_then(|part| part.name.as_deref()).unwrap_or_default();
     if facts.part(taken) < limits[0] {
         return healthy(evidence);
@@ -163,9 +164,9 @@ fn dominant_kernel(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         place: Place::kernel(name),
         // The kernel may be the intended main work of the device.
         confidence: Confidence::Hint,
-        remedy: "compare it with what the device can do: fewer bits per element (`bf16`, `fp8`), sizes that are \
-                 multiples of 64 and a tuned library make products of matrices faster; fuse anything else with its \
-                 neighbours."
+        remedy: "compare the kernel with the device's peak performance: speed up matrix products with fewer \
+                 bits per element (`bf16`, `fp8`), sizes that are multiples of 64, and a tuned library; fuse \
+                 other kernels with their neighbours."
             .to_owned(),
         ..finding(DOMINANT_KERNEL.name, sentence, evidence, facts.cost(taken))
     }.build()])

@@ -48,7 +48,7 @@ pub(crate) fn explain(facts: &Facts<'_>) -> Vec<Explanation> {
         let limits: Vec<f64> = rule.thresholds.iter().map(|threshold| threshold.default).collect();
         let outcome = match facts.seconds() < LEAST_SECONDS {
             true => Outcome::NoInputs(format!(
-                "the trace covers {}, and less than {} says too little",
+                "the trace covers only {}; the rules need at least {}",
                 duration(facts.seconds()),
                 duration(LEAST_SECONDS)
             )),

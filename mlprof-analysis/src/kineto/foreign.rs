@@ -4,27 +4,27 @@
 const FIELDS: [(&str, &str); 8] = [
     (
         "rocprofiler-sdk-tool",
-        "this is rocprofv3's own JSON; PyTorch's profiler writes traces of ROCm that mlprof reads",
+        "this is rocprofv3's own JSON; record with PyTorch's profiler instead, whose ROCm traces mlprof reads",
     ),
     ("$schema", "this is a JSON document of another tool, such as speedscope, not a trace"),
-    ("schema", "this is an execution trace (Chakra), which has no times of threads and devices"),
-    ("device_traces", "this is a memory snapshot of PyTorch, not a trace"),
-    ("segments", "this is a memory snapshot of PyTorch, not a trace"),
-    ("cpuprofile", "this is a CPU profile of V8, not a trace"),
+    ("schema", "this is an execution trace (Chakra), which lacks thread and device times"),
+    ("device_traces", "this is a PyTorch memory snapshot, not a trace"),
+    ("segments", "this is a PyTorch memory snapshot, not a trace"),
+    ("cpuprofile", "this is a V8 CPU profile, not a trace"),
     (
         "planes",
-        "this is an XSpace of XProf; its trace viewer exports trace.json.gz, which mlprof reads",
+        "this is an XProf XSpace; export trace.json.gz from XProf's trace viewer, which mlprof reads",
     ),
-    ("resourceSpans", "this is OpenTelemetry's OTLP, not a trace of Chrome's format"),
+    ("resourceSpans", "this is OpenTelemetry OTLP, not a Chrome trace"),
 ];
 
 /// Magic bytes of other tools' files.
 const BEGINNINGS: [(&[u8], &str); 12] = [
     (
         b"SQLite format 3",
-        "this is an SQLite database, such as Nsight Systems and rocprof write, not JSON",
+        "this is an SQLite database, such as from Nsight Systems or rocprof, not JSON",
     ),
-    (b"PAR1", "this is a Parquet file; mlprof reads a folder of tables that it wrote"),
+    (b"PAR1", "this is a Parquet file; give the folder of the tables that mlprof wrote"),
     (b"PK\x03\x04", "this is a ZIP archive: unpack it first"),
     (b"\x28\xb5\x2f\xfd", "this is compressed with zstd: decompress it first"),
     (b"BZh", "this is compressed with bzip2: decompress it first"),
@@ -33,10 +33,10 @@ const BEGINNINGS: [(&[u8], &str); 12] = [
     (b"\xff\xfe", "this is UTF-16, not UTF-8: convert it first"),
     (b"\xfe\xff", "this is UTF-16, not UTF-8: convert it first"),
     (b"<", "this is HTML or XML, not JSON"),
-    (b"\x80\x04", "this is a pickle of Python, such as PyTorch's memory snapshots, not JSON"),
+    (b"\x80\x04", "this is a Python pickle, such as a PyTorch memory snapshot, not JSON"),
     (
         b"version https://git-lfs",
-        "this is a pointer of Git LFS: fetch the file itself with git lfs pull",
+        "this is a Git LFS pointer: fetch the file itself with git lfs pull",
     ),
 ];
 
@@ -62,7 +62,7 @@ pub(super) fn reason(fields: &[String], begins: &[u8]) -> String {
     // This is a Protocol Buffers message whose first field is a Perfetto packet or an XProf plane.
     let is_text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..0x7f);
     if begins.first() == Some(&0x0a) && !begins.iter().all(is_text) {
-        return "this is Perfetto's or XProf's binary format (protobuf), not JSON".to_owned();
+        return "this is the binary format of Perfetto or XProf (protobuf), not JSON".to_owned();
     }
     let expected = "no JSON object with \"traceEvents\" and no list of events";
     match fields {

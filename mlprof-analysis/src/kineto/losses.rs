@@ -56,11 +56,11 @@ impl Losses {
             }
         };
         let at = walked.first_unreadable.unwrap_or(0);
-        note(walked.unreadable, &format!("left out: not readable as JSON, the first at byte {at}"));
+        note(walked.unreadable, &format!("left out: invalid JSON, first at byte {at}"));
         note(
             walked.repaired,
-            "read though not strict JSON (such as a bare nan, or a quote without its backslash): \
-             values that are not numbers count as unknown",
+            "read despite invalid JSON (such as a bare nan or an unescaped quote): non-numeric values count \
+             as unknown",
         );
         note(self.without_time, "left out: no time");
         note(
@@ -69,28 +69,27 @@ impl Losses {
         );
         note(
             impossible.apart,
-            "left out: a beginning months or years away from most others, or at 0 where others have \
-             a time of day",
+            "left out: a start time months or years away from most others, or 0 among absolute times",
         );
         note(
             impossible.long,
-            "left out: a duration of more than 1,000 times the rest of the trace, with an end outside \
-             of the slice around it",
+            "left out: a duration over 1,000 times that of the remaining trace, with an end outside the \
+             enclosing slice",
         );
         note(self.without_duration, "counted as 0 s: no duration");
-        note(self.without_end, "left out: a beginning (B, b or S) without an end");
-        note(self.without_beginning, "left out: an end (E, e or F) without a beginning");
+        note(self.without_end, "left out: a begin event (B, b or S) without an end event");
+        note(self.without_beginning, "left out: an end event (E, e or F) without a begin event");
         for (kind, count) in &self.moments {
-            note(*count, &format!("left out: no duration by nature ({kind})"));
+            note(*count, &format!("left out: a kind without durations ({kind})"));
         }
         for (kind, count) in &self.kinds {
             match kind.as_str() {
                 "" => note(*count, "left out: no kind (\"ph\")"),
-                kind => note(*count, &format!("left out: kind {kind:?} is not read")),
+                kind => note(*count, &format!("left out: unsupported kind {kind:?}")),
             }
         }
         for field in &walked.bad_fields {
-            notes.push(format!("the field {field:?} of the trace is not JSON"));
+            notes.push(format!("the trace field {field:?} is not valid JSON"));
         }
         notes
     }

@@ -13,8 +13,12 @@ pub fn html(comparison: &NumericsComparison) -> String {
     content.extend(circumstances(comparison).into_iter().map(Content::Paragraph));
     content.extend(tables(comparison, &comparison.over_steps.iter().collect::<Vec<_>>()));
     let section = Section {
-        title: "Numbers compared".to_owned(),
-        notes: comparison.unlike.iter().map(|unlike| format!("Not alike: {unlike}.")).collect(),
+        title: "Numerics comparison".to_owned(),
+        notes: comparison
+            .unlike
+            .iter()
+            .map(|unlike| format!("Different conditions: {unlike}."))
+            .collect(),
         content,
         ..Section::default()
     };

@@ -72,7 +72,8 @@ pub(super) fn check(
     }
     if let Some(step) = batches.first_different {
         found.push(format!(
-            "the batches are others in {} of {} steps, from step {step} on: let both see the same batches in the same order",
+            "the batches differ in {} of {} steps, starting with step {step}; feed both runs the same batches \
+             in the same order",
             batches.different, batches.steps
         ));
     }
@@ -85,8 +86,8 @@ pub(super) fn check(
     let other: Vec<_> = in_first_step().filter(is_other).collect();
     if let Some((pair, _)) = other.first() {
         found.push(format!(
-            "{} parameters are others in the first step that both have, {}, the first of them {}: begin with the same seed or \
-             weights",
+            "{} parameters differ in the first common step, {}, starting with {}; start both runs with the \
+             same seed or weights",
             other.len(),
             pair.before.step,
             pair.before.name
@@ -97,7 +98,7 @@ pub(super) fn check(
     let batch = batch.filter(|(_, judged)| batches.steps == 0 && !judged.inputs_agree);
     if let Some((pair, judged)) = batch {
         found.push(format!(
-            "what {} is given in step {} is {:.1e} apart: let both see the same batches in the same order",
+            "the inputs of {} in step {} are {:.1e} apart; feed both runs the same batches in the same order",
             pair.before.name,
             pair.before.step,
             judged.input.unwrap_or_default()
@@ -105,7 +106,7 @@ pub(super) fn check(
     }
     if before.header.rank != after.header.rank {
         let (before, after) = (before.header.rank, after.header.rank);
-        found.push(format!("one is of rank {before}, the other of rank {after}"));
+        found.push(format!("the records belong to rank {before} and rank {after}"));
     }
     found
 }

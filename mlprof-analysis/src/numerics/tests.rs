@@ -96,23 +96,21 @@ fn the_first_place_whose_input_agrees_is_named() {
     assert!(first.distance.cosine.expect("a cosine") > 0.999_999);
     assert_eq!(found.different, 3, "and what is computed from it");
     let text = text(&found, 20);
-    let beginning = "The first difference: the output of [module]Linear: b in step 1, where the inputs agree: 1.0e-3 apart.\n";
+    let beginning = "First difference: the output of [module]Linear: b in step 1, whose inputs agree: 1.0e-3 \
+                     apart.\n";
     assert!(text.starts_with(beginning), "{text}");
     // The first step has no difference. In the second step, all values computed from the changed
     // output differ.
     let steps: Vec<_> = found.over_steps.iter().map(|step| (step.step, step.different)).collect();
     assert_eq!(steps, [(0, 0), (1, 3)]);
-    assert!(text.contains("\nOver steps\n"), "{text}");
+    assert!(text.contains("\nSteps\n"), "{text}");
     let place = found.places.iter().find(|place| place.name.ends_with(": b")).expect("a place");
     assert_eq!((place.first_step, place.worst_step, place.last), (Some(1), 1, place.worst));
     let (step, distance) = place.over_steps[1];
     assert_eq!((place.over_steps[0], step, distance), ((0, 0.0), 1, place.worst.relative));
     let page = html(&found);
-    assert!(
-        page.contains("The first difference: the output of [module]Linear: b in step 1"),
-        "{page}"
-    );
-    assert!(page.contains("Over steps") && page.contains("1.0e-3"), "{page}");
+    assert!(page.contains("First difference: the output of [module]Linear: b in step 1"), "{page}");
+    assert!(page.contains("Distance of the runs by step") && page.contains("1.0e-3"), "{page}");
 }
 
 #[test]
@@ -123,7 +121,7 @@ fn a_place_more_on_one_side_leaves_the_others_their_partners() {
     assert_eq!((found.pairs, found.only_before, found.only_after, found.different), (8, 0, 1, 0));
     let nothing = compared(&run(1.0, ""), &record(Vec::new()));
     assert_eq!((nothing.pairs, nothing.steps), (0, 0));
-    assert!(text(&nothing, 20).starts_with("Nothing could be compared"));
+    assert!(text(&nothing, 20).starts_with("Nothing was compared"));
 }
 
 #[test]
@@ -153,7 +151,11 @@ fn a_beginning_of_a_path_is_translated_with_all_below_it_and_the_longest_counts(
     let found = compare(&reference, &other, &[], &options);
     assert_eq!((found.pairs, found.only_after), (3, 0));
     assert_eq!(found.unused_names, ["feat", "features"], "said, and not silent");
-    assert!(text(&found, 5).contains("Not used: the name of feat, which"), "{}", text(&found, 5));
+    assert!(
+        text(&found, 5).contains("Unused name mapping: the other record has no feat, "),
+        "{}",
+        text(&found, 5)
+    );
 }
 
 /// Returns a record of two steps whose batches have these hashes.
@@ -186,17 +188,22 @@ fn seeds_and_batches_are_compared_first() {
     let found = compared(&one, &two);
     let [seed, batch] = &found.unlike[..] else { panic!("{:?}", found.unlike) };
     assert_eq!(seed, "the seeds are 1 and 2");
-    assert!(batch.starts_with("the batches are others in 1 of 2 steps, from step 1 on"), "{batch}");
+    assert!(
+        batch.starts_with("the batches differ in 1 of 2 steps, starting with step 1"),
+        "{batch}"
+    );
     let told = text(&found, 5);
     assert!(
-        told.starts_with("Not alike: the seeds are 1 and 2.\nNot alike: the batches"),
+        told.starts_with(
+            "Different conditions: the seeds are 1 and 2.\nDifferent conditions: the batches"
+        ),
         "{told}"
     );
     two.header.seed = Some(1);
-    let alike = "Begun alike: the seed is 1 in both; the batches are others in 1 of 2 steps.\n";
+    let alike = "Start conditions: both runs have seed 1; the batches differ in 1 of 2 steps.\n";
     assert!(text(&compared(&one, &two), 5).contains(alike));
     one.header.seed = None;
-    let unknown = "Begun alike: the seeds are not known of both; ";
+    let unknown = "Start conditions: at least one seed is unknown; ";
     assert!(text(&compared(&one, &two), 5).contains(unknown));
 }
 
@@ -252,9 +259,13 @@ fn runs_that_began_differently_are_told_so() {
     other.tensors[1].input = Some(statistics(&[7.0, 8.0]).0);
     let found = compared(&parameters(1.0), &other);
     let [seed, batch] = &found.unlike[..] else { panic!("{:?}", found.unlike) };
-    assert!(seed.starts_with("1 parameters are others in the first step"), "{seed}");
-    assert!(batch.starts_with("what [module]Linear: a is given in step 0 is"), "{batch}");
-    assert!(text(&found, 5).starts_with("Not alike: 1 parameters"), "{}", text(&found, 5));
+    assert!(seed.starts_with("1 parameters differ in the first common step"), "{seed}");
+    assert!(batch.starts_with("the inputs of [module]Linear: a in step 0 are"), "{batch}");
+    assert!(
+        text(&found, 5).starts_with("Different conditions: 1 parameters"),
+        "{}",
+        text(&found, 5)
+    );
 }
 
 #[test]
@@ -297,12 +308,16 @@ fn records_are_read_up_to_where_they_are_cut_off() {
     letter.extend(b"{\"step\":2,\"name\":\"\xc3");
     assert_eq!(read(letter.as_slice()).expect("a record").tensors.len(), 8);
     let error = |text: &str| read(text.as_bytes()).expect_err("refused").to_string();
-    assert!(error("").starts_with("it is no record of numbers"), "{}", error(""));
-    assert!(error("{\"traceEvents\":[]}\n").starts_with("it is no record of numbers"));
+    assert!(error("").starts_with("the file is not a numerics record"), "{}", error(""));
+    assert!(error("{\"traceEvents\":[]}\n").starts_with("the file is not a numerics record"));
     let newer = text.replace("\"numerics_version\":2", "\"numerics_version\":99");
-    assert!(error(&newer).starts_with("it was written by a newer mlprof"), "{}", error(&newer));
+    assert!(error(&newer).starts_with("a newer mlprof wrote the record"), "{}", error(&newer));
     let broken = text.replacen("\"step\":0", "\"step\":x", 2);
-    assert!(error(&broken).starts_with("line 2 is none of a record"), "{}", error(&broken));
+    assert!(
+        error(&broken).starts_with("cannot parse line 2 of the numerics record"),
+        "{}",
+        error(&broken)
+    );
 }
 
 /// Returns a record of one tensor.
@@ -353,8 +368,8 @@ fn other_shapes_are_a_difference_and_sides_of_one_are_named() {
     }
     let found = compared(&alone(shaped(&[], &[2.5])), &alone(shaped(&[1, 1], &[2.5])));
     assert_eq!((found.different, found.identical), (0, 1));
-    assert!(text(&found, 5).contains("Other shapes: [module]Linear: fc [] and [1, 1].\n"));
-    assert!(html(&found).contains("Other shapes: "));
+    assert!(text(&found, 5).contains("Different shapes: [module]Linear: fc has [] and [1, 1].\n"));
+    assert!(html(&found).contains("Different shapes: "));
 }
 
 #[test]
@@ -395,7 +410,7 @@ fn infinite_numbers_have_a_sign_and_positions() {
     assert_eq!(difference(old(plus), plain(1, minus)), unknown);
     assert_eq!(difference(old(f32::NAN), plain(1, f32::NAN)), None);
     let said = text(&compared(&alone(old(plus)), &alone(old(plus))), 5);
-    assert!(said.contains("whether these are the same is not recorded.\n"), "{said}");
+    assert!(said.contains("the records do not show whether these are equal.\n"), "{said}");
 }
 
 #[test]
@@ -467,10 +482,10 @@ fn numbers_that_no_sample_has_are_compared() {
     // Without hashes, equality is not proven, and the text states this.
     let found = compared(&alone(output(&numbers)), &alone(output(&numbers)));
     assert_eq!((found.different, found.identical, found.unproven), (0, 0, 1));
-    assert!(text(&found, 5).contains("Equality is not proven of 1 tensor: "));
+    assert!(text(&found, 5).contains("Equality is unproven for 1 tensor: "));
     let found = compared(&alone(hashed(&numbers, "a")), &alone(hashed(&numbers, "a")));
     assert_eq!((found.different, found.identical, found.unproven), (0, 1, 0));
-    assert!(text(&found, 5).contains("Same to the bit: 1 tensor.\n"));
+    assert!(text(&found, 5).contains("Bitwise equal: 1 tensor.\n"));
 }
 
 #[test]
@@ -519,18 +534,17 @@ fn steps_of_one_side_are_named() {
     assert_eq!((found.steps, found.steps_only_before), (2, span(3, 2, 5)));
     assert_eq!(found.steps_only_after, span(1, 9, 9));
     let said = text(&found, 5);
-    let reference =
-        "\nNot equal: only the reference has 3 steps (2 to 5), which cannot be compared.\n";
+    let reference = "\nNot compared: 3 steps that only the reference has (2 to 5).\n";
     assert!(said.contains(reference), "{said}");
-    let other = "\nNot equal: only the other run has 1 step (9), which cannot be compared.\n";
+    let other = "\nNot compared: 1 step that only the other run has (9).\n";
     assert!(said.contains(other) && !found.is_equal(), "{said}");
-    assert!(html(&found).contains("only the reference has 3 steps"));
+    assert!(html(&found).contains("3 steps that only the reference has"));
     assert!(!compared(&steps(&[0, 1, 2]), &steps(&[0, 1])).is_equal());
     assert!(!compared(&steps(&[0, 1]), &steps(&[0, 1, 2])).is_equal());
     assert!(!compared(&steps(&[]), &steps(&[])).is_equal(), "nothing is proven");
     let same = compared(&steps(&[0, 1]), &steps(&[0, 1]));
     let said = text(&same, 5);
-    assert!(!said.contains("Not equal") && same.is_equal(), "{said}");
+    assert!(!said.contains("Not compared") && same.is_equal(), "{said}");
 }
 
 #[test]
@@ -542,7 +556,7 @@ fn a_run_of_the_reference_with_nan_is_no_licence() {
     let found = compare(&reference, &of(&[500.0, -900.0]), &again, &options);
     assert_eq!((found.different, found.unknown_noise), (1, 1));
     let said = text(&found, 5);
-    assert!(said.contains("Noise is not known in 1 place: "), "{said}");
+    assert!(said.contains("Noise is unknown in 1 place: "), "{said}");
     let within = compare(&reference, &of(&[1.0, 2.004]), &again, &options);
     assert_eq!((within.different, within.places[0].noise < 0.01), (0, true), "by the finite run");
     // The same holds if the reference itself has a NaN.

@@ -15,7 +15,7 @@ pub fn text(comparison: &NumericsComparison, rows: usize) -> String {
     let mut text = String::new();
     // Writing into a string cannot fail.
     for unlike in &comparison.unlike {
-        let _ = writeln!(text, "Not alike: {}.", shown(unlike));
+        let _ = writeln!(text, "Different conditions: {}.", shown(unlike));
     }
     let _ = writeln!(text, "{}", summary(comparison));
     for line in circumstances(comparison) {
@@ -23,7 +23,7 @@ pub fn text(comparison: &NumericsComparison, rows: usize) -> String {
     }
     if !comparison.knows_noise && comparison.different > 0 {
         text.push_str(
-            "What varies from run to run is not known: give a second run of the reference (--again) to have it left out.\n",
+            "The run-to-run noise is unknown; give a second run of the reference (--again) to exclude it.\n",
         );
     }
     let has_steps = comparison.different > 0 && comparison.over_steps.len() > 1;
@@ -42,56 +42,58 @@ pub(super) fn content(comparison: &NumericsComparison, over: &[&ComparedStep]) -
         Content::Paragraph(MEASURED_OF.to_owned()),
     ];
     if !over.is_empty() {
-        content.push(Content::Heading("steps".to_owned(), "Over steps".to_owned()));
+        content.push(Content::Heading("steps".to_owned(), "Steps".to_owned()));
         content.push(Content::Table(steps(over)));
     }
     content
 }
 
 fn places(comparison: &NumericsComparison) -> Table {
-    let caption = "Places, those that differ and the furthest apart first";
+    let caption = "Places, ordered by difference and distance";
     let table = table!(caption, by_distance(comparison), |place| {
         let worst = &place.worst;
         let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        words("Place", "The module that returned it, or the parameter") => place.name.as_str(),
-        count("Pairs", "How many tensors were put beside each other") => place.pairs,
-        count("Differ", "How many of them differ").bar() => place.different,
-        words("First step", "The first step in which they differ") =>
+        words("Place", "Module that returned the tensor, or parameter") => place.name.as_str(),
+        count("Pairs", "Number of compared tensor pairs") => place.pairs,
+        count("Differ", "Number of pairs that differ").bar() => place.different,
+        words("First step", "First step with a difference") =>
             or_none(place.first_step.map(|step| step.to_string())),
         // Distances are shown as text, because a bar cannot show values that span many powers of
         // ten.
-        words("Apart", "The most that they are apart, as a part of their size") =>
+        words("Distance", "Largest relative distance of a pair") =>
             size(worst.relative),
-        words("At step", "The step of that") => place.worst_step.to_string(),
-        words("Last", "How far the last pair is apart") => size(place.last.relative),
-        words("Noise", "How far two runs of the reference are apart") => size(place.noise),
-        words("SQNR", "Signal to quantisation noise, of samples") =>
+        words("At step", "Step of the largest distance") => place.worst_step.to_string(),
+        words("Last", "Relative distance of the last pair") => size(place.last.relative),
+        words("Noise", "Relative distance between two runs of the reference") => size(place.noise),
+        words("SQNR", "Signal-to-quantisation-noise ratio of the samples") =>
             or_none(worst.sqnr.map(|decibels| format!("{decibels:.1} dB"))),
-        words("Rel. L2", "The norm of the difference, of samples") =>
+        words("Rel. L2", "Relative L2 norm of the samples' difference") =>
             or_none(worst.relative_l2.map(size)),
-        words("Cosine", "Of the angle between samples") =>
+        words("Cosine", "Cosine similarity of the samples") =>
             or_none(worst.cosine.map(|cosine| format!("{cosine:.6}"))),
-        count("ULPs", "How many numbers of the elements' type samples are apart") =>
+        count("ULPs", "Largest distance of the samples, in units in the last place of the element type") =>
             worst.most_ulps.map(|ulps| ulps as f64),
-        words("Role", "What it is for") => place.role.to_string(),
+        words("Role", "Role of the tensor") => place.role.to_string(),
     });
-    table.name_last().rest("{} more places agree better.")
+    table.name_last().rest("{} more places with smaller differences.")
 }
 
 fn steps(steps: &[&ComparedStep]) -> Table {
-    let table = table!("How far the runs are apart, step by step", steps, |step| {
-        words("Step", "The number of the step") => step.step.to_string(),
-        count("Pairs", "How many tensors were put beside each other") => step.pairs,
-        count("Differ", "How many of them differ").bar() => step.different,
-        words("Apart", "The most that a pair is apart") => size(step.relative),
-        words("Furthest", "The place of that pair") => step.furthest.as_str(),
+    let table = table!("Distance of the runs by step", steps, |step| {
+        words("Step", "Step number") => step.step.to_string(),
+        count("Pairs", "Number of compared tensor pairs") => step.pairs,
+        count("Differ", "Number of pairs that differ").bar() => step.different,
+        words("Distance", "Largest relative distance of a pair") => size(step.relative),
+        words("Furthest", "Place of the pair with the largest distance") => step.furthest.as_str(),
     });
     table.as_described()
 }
 
 /// Explanation of the distances in the table.
-pub(super) const MEASURED_OF: &str = "Apart is the most that statistics, samples or sketches of all numbers are; SQNR, relative L2, cosine and ULPs are those of \
-                                      the samples, 32 numbers of each tensor, of the pair that is furthest apart. ULPs are those of the elements' type.";
+pub(super) const MEASURED_OF: &str = "Distance is the largest relative distance between statistics, samples or \
+                                      sketches. SQNR, relative L2, cosine and ULPs compare the samples, 32 \
+                                      numbers of each tensor, of the pair with the largest distance. ULPs \
+                                      refer to the element type.";
 
 /// Returns the places ordered by difference, then by decreasing distance.
 pub(super) fn by_distance(comparison: &NumericsComparison) -> Vec<&ComparedPlace> {
@@ -121,30 +123,27 @@ pub(super) fn circumstances(comparison: &NumericsComparison) -> Vec<String> {
     let mut lines = Vec::new();
     let batches = &comparison.batches;
     let seeds = match comparison.seeds {
-        [Some(one), Some(other)] if one == other => format!("the seed is {one} in both"),
-        [Some(_), Some(_)] => "the seeds are not the same".to_owned(),
-        _ => "the seeds are not known of both".to_owned(),
+        [Some(one), Some(other)] if one == other => format!("both runs have seed {one}"),
+        [Some(_), Some(_)] => "the seeds differ".to_owned(),
+        _ => "at least one seed is unknown".to_owned(),
     };
     let batches = match (batches.steps, batches.different) {
-        (0, _) => "whether the batches are the same is not known".to_owned(),
-        (1, 0) => "the batches are the same in the only step".to_owned(),
-        (steps, 0) => format!("the batches are the same in all {} steps", grouped(steps)),
+        (0, _) => "the records do not show whether the batches are equal".to_owned(),
+        (1, 0) => "the batches are equal in the only step".to_owned(),
+        (steps, 0) => format!("the batches are equal in all {} steps", grouped(steps)),
         (steps, different) => {
-            format!("the batches are others in {} of {} steps", grouped(different), grouped(steps))
+            format!("the batches differ in {} of {} steps", grouped(different), grouped(steps))
         }
     };
     lines.extend(differing_extent(comparison));
-    lines.push(format!("Begun alike: {seeds}; {batches}."));
+    lines.push(format!("Start conditions: {seeds}; {batches}."));
     for (side, ran_with) in ["Reference", "Other"].into_iter().zip(&comparison.ran_with) {
         if !ran_with.is_empty() {
             lines.push(format!("{side}: {}.", shown(ran_with)));
         }
     }
     for name in &comparison.unused_names {
-        lines.push(format!(
-            "Not used: the name of {}, which the other record has not.",
-            shown(name)
-        ));
+        lines.push(format!("Unused name mapping: the other record has no {}.", shown(name)));
     }
     lines
 }
@@ -161,35 +160,34 @@ fn differing_extent(comparison: &NumericsComparison) -> Vec<String> {
             let range =
                 if first == last { format!("{first}") } else { format!("{first} to {last}") };
             let steps = counted(span.count, "step");
-            lines.push(format!(
-                "Not equal: only {side} has {steps} ({range}), which cannot be compared."
-            ));
+            lines.push(format!("Not compared: {steps} that only {side} has ({range})."));
         }
     }
     let mut shapes = comparison.places.iter().filter_map(|place| {
         let [before, after] = place.shapes.as_ref()?;
-        Some(format!("{} {before:?} and {after:?}", shown(&place.name)))
+        Some(format!("{} has {before:?} and {after:?}", shown(&place.name)))
     });
     if let Some(first) = shapes.next() {
         let more = match shapes.count() {
             0 => String::new(),
             more => format!(", and {} more", counted(more as u64, "place")),
         };
-        lines.push(format!("Other shapes: {first}{more}."));
+        lines.push(format!("Different shapes: {first}{more}."));
     }
     if comparison.unknown_noise > 0 {
         lines.push(format!(
-            "Noise is not known in {}: one run of the reference has another shape, NaN or an infinite number there, and only rounding is \
-             left out.",
+            "Noise is unknown in {}: a run of the reference has another shape, NaN or infinity there, so only \
+             rounding is excluded.",
             counted(comparison.unknown_noise, "place")
         ));
     }
     if comparison.identical > 0 {
-        lines.push(format!("Same to the bit: {}.", counted(comparison.identical, "tensor")));
+        lines.push(format!("Bitwise equal: {}.", counted(comparison.identical, "tensor")));
     }
     if comparison.unproven > 0 {
         lines.push(format!(
-            "Equality is not proven of {}: the records have statistics and a sample of their numbers, but not hashes or sketches of all.",
+            "Equality is unproven for {}: the records have only their statistics and samples, not hashes or \
+             sketches.",
             counted(comparison.unproven, "tensor")
         ));
     }
@@ -205,7 +203,7 @@ pub(super) fn summary(comparison: &NumericsComparison) -> String {
     let only = comparison.only_before + comparison.only_after;
     let alone = match only {
         0 => String::new(),
-        only => format!("; {} have no partner", grouped(only)),
+        only => format!("; {} exist in only one record", grouped(only)),
     };
     let compared = format!(
         "{} of {} were compared{alone}",
@@ -214,7 +212,7 @@ pub(super) fn summary(comparison: &NumericsComparison) -> String {
     );
     match &comparison.first {
         None if comparison.pairs == 0 => {
-            "Nothing could be compared: the records have no step or no place in common.".to_owned()
+            "Nothing was compared: the records have no common step or no common place.".to_owned()
         }
         None => format!("{compared}. No difference."),
         Some(first) => {
@@ -231,8 +229,8 @@ fn told(first: &FirstDifference) -> String {
     let FirstDifference { step, role, name, distance, .. } = first;
     let place = format!("the {role} of {} in step {step}", shown(name));
     let input = match (first.inputs_agree, first.input) {
-        (true, _) => ", where the inputs agree",
-        (false, Some(_)) => ", where the inputs differ already",
+        (true, _) => ", whose inputs agree",
+        (false, Some(_)) => ", whose inputs already differ",
         (false, None) => "",
     };
     let difference = match first.kind {
@@ -240,17 +238,15 @@ fn told(first: &FirstDifference) -> String {
             let [before, after] = &first.shapes;
             format!("the shapes are {before:?} and {after:?}")
         }
-        DifferenceKind::NotFinite => {
-            "one has NaN or an infinite number where the other has not the same".to_owned()
-        }
+        DifferenceKind::NotFinite => "NaN or infinities are in different positions".to_owned(),
         DifferenceKind::UnknownNotFinite => {
-            "both have NaN or infinite numbers, and whether these are the same is not recorded"
+            "both have NaN or infinities, but the records do not show whether these are equal"
                 .to_owned()
         }
         DifferenceKind::Unsampled => {
-            "the hashes differ, by numbers at positions that the samples do not have".to_owned()
+            "the hashes differ, at positions outside the samples".to_owned()
         }
         DifferenceKind::Numbers => format!("{} apart", size(distance.relative)),
     };
-    format!("The first difference: {place}{input}: {difference}")
+    format!("First difference: {place}{input}: {difference}")
 }

@@ -64,7 +64,8 @@ impl Page {
             first.notes.extend(self.notes);
             if self.left_out > 0 {
                 first.notes.push(format!(
-                    "{} more traces have no section of their own here: mlprof analyze of fewer traces shows them",
+                    "{} more traces have no section in this page; run mlprof analyze with fewer traces to see \
+                     them",
                     grouped(self.left_out as u64)
                 ));
             }
@@ -90,11 +91,11 @@ fn section(file: &str, analysis: &Analysis) -> Section {
         ("Rank", format!("{} of {}", analysis.rank, analysis.world_size)),
         ("Steps", step_count),
         ("Slices", grouped(analysis.slices)),
-        ("From its first to its last moment", time(analysis.trace_ns)),
+        ("Duration", time(analysis.trace_ns)),
     ];
     let mut notes = analysis.notes.clone();
     if analysis.findings.is_empty() && !analysis.checked_rules.is_empty() {
-        notes.push(format!("Nothing was found by {}.", analysis.checked_rules.join(", ")));
+        notes.push(format!("No findings from {}.", analysis.checked_rules.join(", ")));
     }
     Section {
         title,
@@ -110,12 +111,12 @@ fn section_of_ranks(ranks: &Ranks) -> Section {
     let there = world - ranks.missing.len().min(world);
     let facts = vec![
         ("Ranks", format!("{} of {}", grouped(there as u64), grouped(world as u64))),
-        ("Steps that all of them have", grouped(ranks.common_steps as u64)),
+        ("Common steps", grouped(ranks.common_steps as u64)),
     ];
     let mut notes = ranks.not_judged.clone();
     notes.extend(ranks.notes.iter().cloned());
     if !ranks.missing.is_empty() {
-        notes.push(format!("there is no trace of {}", numbers(&ranks.missing)));
+        notes.push(format!("the traces of {} are missing", numbers(&ranks.missing)));
     }
     let (title, content) = ("Ranks".to_owned(), of_ranks(ranks));
     Section { title, facts, notes, content, ..Section::default() }

@@ -66,15 +66,15 @@ fn tables_have_all_of_the_time() {
         let found = tables.into_iter().find(is_it);
         found.unwrap_or_else(|| panic!("no {caption}"))
     };
-    assert_eq!(sum(&of("By action and what was done"), "Time"), 300_000);
-    assert_eq!(sum(&of("Each step"), "Waiting for data"), 75_000);
+    assert_eq!(sum(&of("Time by action and activity"), "Time"), 300_000);
+    assert_eq!(sum(&of("Steps in time order"), "Waiting for data"), 75_000);
     assert_eq!(sum(&of("Critical path of all steps"), "Time"), 300_000);
-    assert_eq!(sum(&of("The critical path of step 1"), "Time"), 100_000);
-    assert_eq!(sum(&of("What it did"), "Time"), 300_000);
-    let threads = of("What each thread did");
+    assert_eq!(sum(&of("Critical path of step 1"), "Time"), 100_000);
+    assert_eq!(sum(&of("Device time by activity"), "Time"), 300_000);
+    let threads = of("Thread times");
     let columns = ["Busy", "Waiting for device", "Waiting for data", "Idle"];
     assert_eq!(columns.map(|title| sum(&threads, title)).iter().sum::<i64>(), 300_000);
-    assert_eq!(sum(&of("All of a name"), "Device"), 90_000);
+    assert_eq!(sum(&of("Times by name"), "Device"), 90_000);
     // The drawn path must equal the path in the table.
     let strip = section.content.iter().find_map(|content| match content {
         Content::Strip(strip) => Some(strip),

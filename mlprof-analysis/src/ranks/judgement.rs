@@ -15,12 +15,14 @@ impl Judgement {
     pub(super) fn of(hosts: &StageTable, devices: Option<&StageTable>, has_devices: bool) -> Self {
         let mut judgement = Self::default();
         if hosts.ranks.len() < 2 {
-            judgement.not_judged.push("slow ranks are not judged: there is only one".to_owned());
+            judgement
+                .not_judged
+                .push("slow ranks were not detected: that needs at least two ranks".to_owned());
             return judgement;
         }
         if hosts.steps.len() < FEWEST_STEPS {
             judgement.not_judged.push(format!(
-                "slow ranks are not judged: that takes {FEWEST_STEPS} steps that all ranks have"
+                "slow ranks were not detected: that needs at least {FEWEST_STEPS} common steps of all ranks"
             ));
             return judgement;
         }
@@ -28,7 +30,7 @@ impl Judgement {
         match devices {
             Some(devices) => judgement.add(stragglers(devices)),
             None if has_devices => judgement.not_judged.push(
-                "devices are not judged: the traces of some ranks have no work of devices"
+                "slow devices were not detected: the traces of some ranks have no device work"
                     .to_owned(),
             ),
             None => {}
@@ -37,8 +39,8 @@ impl Judgement {
         // libraries.
         if devices.is_none() && !hosts.has_waits() {
             judgement.not_judged.push(
-                "hosts are judged by whole steps: no time is known in which ranks wait for each other, and a rank that \
-                 waits for a slow one takes as long"
+                "slow hosts were detected only by whole steps: the traces do not show when ranks wait, so \
+                 waiting ranks look slow too"
                     .to_owned(),
             );
         }

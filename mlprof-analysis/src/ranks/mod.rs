@@ -220,12 +220,12 @@ fn notes(traces: &[&RankFacts]) -> Vec<String> {
     let mut notes = Vec::new();
     for one in traces {
         if let Some(reason) = &one.info.cut_short {
-            notes.push(format!("{} is cut short: {reason}", one.file));
+            notes.push(format!("the end of {} is missing: {reason}", one.file));
         }
     }
     let sizes: Vec<u32> = traces.iter().map(|one| one.info.world_size).collect();
     if sizes.windows(2).any(|pair| pair[0] != pair[1]) {
-        notes.push("the traces disagree on how many ranks there are".to_owned());
+        notes.push("the traces state different numbers of ranks".to_owned());
     }
     notes
 }

@@ -48,7 +48,12 @@ fn two_of_one_rank_are_an_error() {
     let (one, other) = (made(SyntheticTrace::rank(1)), made(SyntheticTrace::rank(1)));
     let traces = [RankFacts::of("a.json", &one), RankFacts::of("b.json", &other)];
     let error = Ranks::of(&traces).expect_err("both are rank 1");
-    assert!(error.to_string().contains("a.json and b.json are both of rank 1"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("cannot combine a.json and b.json: both have the same cycle of rank 1"),
+        "{error}"
+    );
     assert!(matches!(Ranks::of(&[]), Err(Error::NoTraces)));
 }
 
@@ -64,5 +69,5 @@ fn ranks_without_steps_are_put_on_one_time_line_all_the_same() {
     assert_eq!((found.common_steps, found.exposed.len(), found.stragglers.len()), (0, 0, 0));
     assert_eq!(found.files[1].offset.method, Method::Collectives);
     let text = found.text();
-    assert!(text.contains("no step that all of them have"), "{text}");
+    assert!(text.contains("the ranks have no common steps"), "{text}");
 }

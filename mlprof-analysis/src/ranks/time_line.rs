@@ -59,10 +59,10 @@ impl Offset {
     /// Returns a description of the method.
     pub(crate) fn found_by(&self) -> String {
         match self.method {
-            Method::Reference => "what the others are related to".to_owned(),
-            Method::MachineClock => "the machine's clock".to_owned(),
+            Method::Reference => "reference trace".to_owned(),
+            Method::MachineClock => "machine clock".to_owned(),
             Method::Collectives => format!("{} collectives", grouped(self.meetings as u64)),
-            Method::WallClock => "wall clocks, which may differ".to_owned(),
+            Method::WallClock => "wall clocks, possibly unsynchronised".to_owned(),
         }
     }
 

@@ -47,30 +47,30 @@ pub(super) fn add(content: &mut Vec<Content>, device: &DeviceAnswers) {
 
 fn categories(device: &DeviceAnswers) -> Table {
     table!("Kernels by category", &device.categories, |row| {
-        words("Category", "By the kernel's name, or the op that launched it") =>
+        words("Category", "Determined by the kernel name or the launching op") =>
             row.category.text(),
-        seconds("Time", "Of all calls, those at the same time counted each").bar() =>
+        seconds("Time", "Total time of all calls, including concurrent ones").bar() =>
             ns(row.total_ns),
-        share("Share", "Of the time in which the device was busy") => row.busy_share,
-        count("Calls", "Kernels, copies and fills launched in the window") => row.calls,
+        share("Share", "Share of the device's busy time") => row.busy_share,
+        count("Calls", "Number of kernels, copies and fills launched in the window") => row.calls,
     })
 }
 
 fn kernels(device: &DeviceAnswers) -> Table {
     let table = table!("Kernels by name", &device.kernels, |row| {
-        words("Kernel", "Without its parameters; whole in the JSON") => kernel(&row.name),
-        words("Category", "By the kernel's name, or the op that launched it") =>
+        words("Kernel", "Name without parameters; the JSON has the full name") => kernel(&row.name),
+        words("Category", "Determined by the kernel name or the launching op") =>
             row.category.text(),
-        seconds("Time", "Of all calls, those at the same time counted each").bar() =>
+        seconds("Time", "Total time of all calls, including concurrent ones").bar() =>
             ns(row.total_ns),
-        share("Share", "Of the time in which the device was busy") => row.busy_share,
-        count("Calls", "How many were launched in the window") => row.calls,
-        seconds("Mean", "Of a call").on_page() => ns(row.mean_ns),
-        seconds("Min", "The shortest call").on_page() => ns(row.min_ns),
-        seconds("Max", "The longest call") => ns(row.max_ns),
-        words("Op", "The innermost op around its launches, and the number of others") =>
+        share("Share", "Share of the device's busy time") => row.busy_share,
+        count("Calls", "Number of launches in the window") => row.calls,
+        seconds("Mean", "Mean time of a call").on_page() => ns(row.mean_ns),
+        seconds("Min", "Time of the shortest call").on_page() => ns(row.min_ns),
+        seconds("Max", "Time of the longest call") => ns(row.max_ns),
+        words("Op", "Innermost op around the launches, and the number of other ops") =>
             launched_by(row),
-        words("Module", "The module that its launches belong to, most of all").on_page() =>
+        words("Module", "Module with the most time of the launches").on_page() =>
             row.module.as_deref().unwrap_or("–"),
     });
     table.sorted_by("Time").kept_by("Time")
@@ -78,27 +78,27 @@ fn kernels(device: &DeviceAnswers) -> Table {
 
 fn times(times: &DeviceTimes) -> Table {
     let rows = times.parts().into_iter().zip([1, 3, 5, 4, 4, 4]);
-    let caption = "What it did; the rows add up to the window";
+    let caption = "Device time by activity; the rows add up to the window";
     let table = table!(caption, rows, |((part, what), colour)| {
-        words("What", "What the device did, whatever else it did less of") => what,
-        markup("Parts", "As part of the window") => bar([(colour, part)]),
-        seconds("Time", "From the first to the last step without pauses").bar() => ns(part),
-        share("Share", "Of the window") => share_of(part, times.window_ns),
+        words("What", "Activity; concurrent activities count once, by priority") => what,
+        markup("Parts", "Share of the window") => bar([(colour, part)]),
+        seconds("Time", "Time from the first to the last step, without pauses").bar() => ns(part),
+        share("Share", "Share of the window") => share_of(part, times.window_ns),
     });
     table.legend(TIMES)
 }
 
 fn overlap(device: &DeviceAnswers) -> Table {
-    table!("Hidden behind computing", &device.overlap, |row| {
-        words("What", "Beside computing") => row.kind.text(),
-        seconds("Time", "When any of it ran").bar() => ns(row.total_ns),
-        seconds("Hidden", "While the device computed, too").bar() => ns(row.hidden_ns),
-        share("Hidden, share", "Of when it ran") => share_of(row.hidden_ns, row.total_ns),
+    table!("Communication, copies and fills hidden behind computing", &device.overlap, |row| {
+        words("What", "Kind of work") => row.kind.text(),
+        seconds("Time", "Time in which any work of this kind ran").bar() => ns(row.total_ns),
+        seconds("Hidden", "Time in which the device computed as well").bar() => ns(row.hidden_ns),
+        share("Hidden, share", "Share of the work's time") => share_of(row.hidden_ns, row.total_ns),
     })
 }
 
 fn streams(device: &DeviceAnswers) -> Table {
-    let caption = "Why its streams are idle; the parts add up to the span";
+    let caption = "Idle causes of the streams; the parts add up to the span";
     let table = table!(caption, &device.streams, |stream| {
         let causes = [
             (1, stream.busy_ns),
@@ -112,87 +112,86 @@ fn streams(device: &DeviceAnswers) -> Table {
         ];
         let [busy, host, launch, between, communication, kernels, copies, other] =
             causes.map(|(_, part)| part_of(part, stream.span_ns));
-        words("Stream", "Its number") => stream.stream.to_string(),
-        markup("Parts", "Busy, then idle by cause") => bar(causes),
-        seconds("Span", "From its first to its last work") => ns(stream.span_ns),
-        seconds("Busy", "It worked") => busy,
-        seconds("Host late", "What came next was called only when it had nothing to do") => host,
-        seconds("Launch delay", "From the beginning of that call to the work") => launch,
-        seconds("Between", "Less than 30 µs before what was launched already") => between,
-        seconds("Waits: comm.", "For another stream, which communicated") => communication,
-        seconds("Waits: kernels", "For another stream, which computed") => kernels,
-        seconds("Waits: copies", "For another stream, which copied") => copies,
-        seconds("Other", "Longer, or nothing is known of the launch") => other,
+        words("Stream", "Stream number") => stream.stream.to_string(),
+        markup("Parts", "Busy time, then idle time by cause") => bar(causes),
+        seconds("Span", "Time from the first to the last work of the stream") => ns(stream.span_ns),
+        seconds("Busy", "Time in which the stream worked") => busy,
+        seconds("Host late", "Idle time until the host called the next launch") => host,
+        seconds("Launch delay", "Time from the start of that launch call to the work") => launch,
+        seconds("Between", "Gaps below 30 µs before work that was already launched") => between,
+        seconds("Waits: comm.", "Waiting time for another stream that communicated") => communication,
+        seconds("Waits: kernels", "Waiting time for another stream that computed") => kernels,
+        seconds("Waits: copies", "Waiting time for another stream that copied") => copies,
+        seconds("Other", "Longer gaps, or work with an unknown launch") => other,
     });
     table.kept_by("Span").legend(CAUSES)
 }
 
 fn queues(device: &DeviceAnswers) -> Table {
-    table!("Launched and not begun", &device.queues, |queue| {
-        words("Stream", "Its number") => queue.stream.to_string(),
-        number("Mean", "How much was launched and had not begun, by time") => queue.mean,
-        count("Most", "How much at once") => queue.max,
-        seconds("Empty", "How long there was nothing").bar() =>
+    table!("Launch queue: work launched and not started", &device.queues, |queue| {
+        words("Stream", "Stream number") => queue.stream.to_string(),
+        number("Mean", "Time-weighted mean number of queued launches") => queue.mean,
+        count("Most", "Maximum number of queued launches") => queue.max,
+        seconds("Empty", "Time without queued launches").bar() =>
             part_of(queue.empty_ns, queue.span_ns),
-        share("Empty, share", "From the first call to the last beginning").on_page() =>
+        share("Empty, share", "Share of the time from the first launch call to the last start of work").on_page() =>
             share_of(queue.empty_ns, queue.span_ns),
     })
 }
 
 fn copies(device: &DeviceAnswers) -> Table {
     table!("Bandwidth", &device.copies, |row| {
-        words("Copies and fills", "As the trace calls them") => name(&row.name),
-        seconds("Time", "When any ran").bar() => ns(row.busy_ns),
-        count("Count", "How many") => row.count,
-        bytes("Bytes", "How much was moved, as far as it is known").absent("unknown") =>
+        words("Copies and fills", "Name in the trace") => name(&row.name),
+        seconds("Time", "Time in which any of these copies ran").bar() => ns(row.busy_ns),
+        count("Count", "Number of operations") => row.count,
+        bytes("Bytes", "Number of moved bytes, without copies of unknown size").absent("unknown") =>
             row.bytes.map(|bytes| bytes as f64),
-        count("Of unknown size", "How many have no size in the trace") => row.unknown,
-        number("GB/s", "While any ran whose size is known") => row.mean_gb_per_s,
-        number("Most GB/s", "At once") => row.max_gb_per_s,
+        count("Of unknown size", "Number of copies without a size in the trace") => row.unknown,
+        number("GB/s", "Bandwidth while any copy of known size ran") => row.mean_gb_per_s,
+        number("Most GB/s", "Maximum bandwidth at any time") => row.max_gb_per_s,
     })
 }
 
 pub(super) fn collectives(rows: &[CollectiveTimes]) -> Table {
-    table!("Collectives, by what they move", rows, |row| {
-        words("Collective", "What ranks do together") => row.collective.as_str(),
-        seconds("Time", "Of all of them together").bar() => ns(row.total_ns),
-        count("Count", "How many") => row.count,
+    table!("Collectives by message", rows, |row| {
+        words("Collective", "Collective operation") => row.collective.as_str(),
+        seconds("Time", "Total time of these collectives").bar() => ns(row.total_ns),
+        count("Count", "Number of operations") => row.count,
         bytes(
             "Message",
-            "One rank's buffer; of all-gather, reduce-scatter and all-to-all that of all ranks \
-             together",
+            "Buffer size of one rank; for all-gather, reduce-scatter and all-to-all, of all ranks together",
         ) => row.message_bytes,
-        words("Type", "Of its elements") => row.dtype.as_str(),
-        count("Ranks", "In its group").absent("?") =>
+        words("Type", "Element type") => row.dtype.as_str(),
+        count("Ranks", "Number of ranks in the group").absent("?") =>
             (row.group_size > 0).then_some(row.group_size as f64),
-        words("Group", "The group's name").optional() => name(&row.group),
-        seconds("Median", "How long one takes") => ns(row.median_ns),
-        seconds("Longest", "How long the longest took") => ns(row.longest_ns),
-        number("GB/s", "Algorithm bandwidth: the message by the median") => row.algorithm_gb_per_s,
-        number("Bus GB/s", "What each rank's link moves, at the median") => row.bus_gb_per_s,
-        number("Most bus GB/s", "That of the shortest").on_page() => row.most_bus_gb_per_s,
+        words("Group", "Name of the process group").optional() => name(&row.group),
+        seconds("Median", "Median time of a collective") => ns(row.median_ns),
+        seconds("Longest", "Time of the longest collective") => ns(row.longest_ns),
+        number("GB/s", "Algorithm bandwidth: message size divided by the median time") => row.algorithm_gb_per_s,
+        number("Bus GB/s", "Bus bandwidth of each rank's link, at the median time") => row.bus_gb_per_s,
+        number("Most bus GB/s", "Bus bandwidth of the shortest collective").on_page() => row.most_bus_gb_per_s,
     })
 }
 
 fn sequences(device: &DeviceAnswers) -> Table {
-    let caption = "Frequent sequences of kernels: what could be fused or captured";
+    let caption = "Frequent kernel sequences, candidates for fusion or graph capture";
     let table = table!(caption, &device.sequences, |row| {
-        words("Op and its kernels", "In the order of their launches") =>
+        words("Op and its kernels", "Kernels in launch order") =>
             sequence(&row.op, &row.kernels),
-        seconds("Time", "Of the kernels together").bar() => ns(row.device_ns),
-        count("Count", "How often") => row.count,
-        count("Kernels", "In each") => row.kernels.len(),
+        seconds("Time", "Total time of the kernels").bar() => ns(row.device_ns),
+        count("Count", "Number of occurrences") => row.count,
+        count("Kernels", "Number of kernels in the sequence") => row.kernels.len(),
     });
     table.kept_by("Time")
 }
 
 fn graphs(device: &DeviceAnswers) -> Table {
     table!(graphs_in_words(&device.graphs), &device.graphs, |row| {
-        words("Inside", "The innermost op or action around the call") =>
+        words("Inside", "Innermost op or action around the call") =>
             name(row.inside.as_deref().unwrap_or("-")),
-        words("Call", "What launched them") => name(&row.call),
-        seconds("Time", "Of what was launched, together").bar() => ns(row.device_ns),
-        count("Launches", "How often") => row.launches,
-        count("Kernels", "With copies and fills") => row.kernels,
+        words("Call", "Launch call") => name(&row.call),
+        seconds("Time", "Total time of the launched work").bar() => ns(row.device_ns),
+        count("Launches", "Number of occurrences") => row.launches,
+        count("Kernels", "Number of launched kernels, copies and fills") => row.kernels,
     })
 }

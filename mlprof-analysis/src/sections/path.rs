@@ -37,8 +37,8 @@ pub(super) fn add(content: &mut Vec<Content>, analysis: &Analysis) {
     heading(content, "path", "Critical path");
     let of = if analysis.has_steps() { "a step" } else { "the trace" };
     content.push(Content::Explanation(format!(
-        "What the end of {of} waited for, and what that waited for, back to its beginning: what would make it shorter. \
-         Gaps are on it, so it is as long as {of}."
+        "The critical path is the chain of work and waiting that determines the duration of {of}. It includes \
+         gaps, so it is as long as {of}."
     )));
     for path in analysis.critical_paths.iter().filter(|path| !path.segments.is_empty()) {
         content.push(Content::Strip(strip(path)));
@@ -51,8 +51,8 @@ pub(super) fn add(content: &mut Vec<Content>, analysis: &Analysis) {
 
 fn named(path: &CriticalPath) -> String {
     match path.step {
-        Some(number) => format!("The critical path of step {number}"),
-        None => "The critical path of the trace".to_owned(),
+        Some(number) => format!("Critical path of step {number}"),
+        None => "Critical path of the trace".to_owned(),
     }
 }
 
@@ -79,12 +79,12 @@ fn sums(analysis: &Analysis) -> Table {
     let caption = format!("Critical path of {of}; the rows add up");
     let table = table!(caption, analysis.path_parts(), |part| {
         let named = part.name.as_deref().unwrap_or("-");
-        words("Name", "What happens; - where nothing is recorded") =>
+        words("Name", "Name of the work; - where nothing is recorded") =>
             if part.kind.names_device_work() { kernel(named) } else { name(named) },
-        words("What", "What that is on the path") => part.kind.text(),
-        seconds("Time", "On the critical paths of all steps").bar() => ns(part.duration_ns),
-        share("Share", "Of the time of all steps") => share_of(part.duration_ns, all),
-        count("Count", "How many stretches") => part.count,
+        words("What", "Kind of the path segment") => part.kind.text(),
+        seconds("Time", "Time on the critical paths of all steps").bar() => ns(part.duration_ns),
+        share("Share", "Share of the time of all steps") => share_of(part.duration_ns, all),
+        count("Count", "Number of path segments") => part.count,
     });
     table.sorted_by("Time")
 }
@@ -93,11 +93,11 @@ fn stretches(path: &CriticalPath) -> Table {
     let named = named(path);
     let caption = format!("{named}, {}", time(path.length_ns));
     let table = table!(caption, &path.segments, |segment| {
-        words("Name", "What happens") => segment.name.as_deref().unwrap_or("–"),
-        words("What", "What that is on the path") => segment.kind.text(),
-        seconds("Begins", "After the beginning of the step") => ns(segment.start_ns),
-        seconds("Time", "How long it is").bar() => ns(segment.duration_ns),
-        words("Where", "On which thread or stream") => segment.track.as_str(),
+        words("Name", "Name of the work") => segment.name.as_deref().unwrap_or("–"),
+        words("What", "Kind of the path segment") => segment.kind.text(),
+        seconds("Start", "Start time, relative to the start of the step") => ns(segment.start_ns),
+        seconds("Time", "Duration of the segment").bar() => ns(segment.duration_ns),
+        words("Where", "Thread or stream of the segment") => segment.track.as_str(),
     });
-    table.kept_by("Time").folded(format!("{named}, stretch by stretch"))
+    table.kept_by("Time").folded(format!("{named}, by segment"))
 }

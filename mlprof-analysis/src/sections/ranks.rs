@@ -17,9 +17,9 @@ const NAMED: usize = 16;
 /// Returns the tables and sentences of several ranks.
 pub(crate) fn content(ranks: &Ranks) -> Vec<Content> {
     let mut content = Vec::new();
-    heading(&mut content, "exposed", "What holds steps up");
+    heading(&mut content, "exposed", "Step bottlenecks");
     if ranks.common_steps == 0 {
-        let none = "There is no step that all of them have: who is slow cannot be told.";
+        let none = "Slow ranks cannot be detected: the ranks have no common steps.";
         content.push(Content::Paragraph(none.to_owned()));
     } else {
         add_slow(&mut content, ranks);
@@ -32,9 +32,9 @@ pub(crate) fn content(ranks: &Ranks) -> Vec<Content> {
         }
     }
     let met = super::device::collectives(&ranks.collectives);
-    let title = "Collectives, timed on the rank that came last";
+    let title = "Collectives, timed on the last rank to arrive";
     add_below(&mut content, "collectives", title, met);
-    heading(&mut content, "line", "One time line");
+    heading(&mut content, "line", "Common time line");
     content.push(Content::Table(line(&ranks.files)));
     content
 }
@@ -47,39 +47,39 @@ fn add_slow(content: &mut Vec<Content>, ranks: &Ranks) {
         content.push(Content::Paragraph(slow_in_words(slow).join(" ")));
     }
     if let Some(more @ 1..) = ranks.stragglers.len().checked_sub(NAMED) {
-        content.push(Content::Paragraph(format!("And {} more slow ranks.", grouped(more as u64))));
+        content.push(Content::Paragraph(format!("{} more ranks are slow.", grouped(more as u64))));
     }
 }
 
 fn devices(ranks: &Ranks) -> Table {
-    let caption = "Devices: median of a step, of those that all ranks have";
+    let caption = "Devices: median time per common step";
     let table = table!(caption, &ranks.devices, |device| {
         words("Rank", "Rank number") => device.rank.to_string(),
         seconds("Computing", "Time in which the device computes").bar() => ns(device.compute_ns),
         seconds("Copies", "Time in which the device only copies") => ns(device.memory_ns),
         seconds(
             "Communication, not hidden",
-            "Time in which the device communicates and does not compute",
+            "Time in which the device communicates without computing",
         ) => ns(device.communication_ns),
     });
     table.as_described()
 }
 
 fn line(files: &[Placed]) -> Table {
-    let table = table!("Where the times of each trace lie", files, |file| {
+    let table = table!("Clock offset of each trace", files, |file| {
         let offset = &file.offset;
-        words("Trace", "Its file") => path(&file.file),
-        words("Rank", "Its number") => file.rank.to_string(),
-        words("Machine", "Where it ran").optional() => file.host.clone().unwrap_or_default(),
+        words("Trace", "Trace file") => path(&file.file),
+        words("Rank", "Rank number") => file.rank.to_string(),
+        words("Machine", "Host name of the machine").optional() => file.host.clone().unwrap_or_default(),
         number(
-            "Added, µs",
-            "What is added to its times, so that they are those of the first one",
+            "Offset, µs",
+            "Offset added to the trace's times to match the first trace",
         ) => offset.nanoseconds as f64 / 1e3,
-        number("±, µs", "How wrong that may be; – where nobody knows").absent("?") =>
+        number("±, µs", "Uncertainty of the offset; ? if it is unknown").absent("?") =>
             offset.error_ns.map(|error| error as f64 / 1e3),
-        number("Drift, µs/s", "How fast its clock runs away from that of the first one")
+        number("Drift, µs/s", "Clock drift relative to the first trace")
             .optional() => offset.drift * 1e6,
-        words("By", "How that was found") => offset.found_by(),
+        words("Method", "Method by which the offset was determined") => offset.found_by(),
     });
     table.name_last()
 }

@@ -21,7 +21,7 @@ impl Ranks {
         // Writing into a string cannot fail, here and below.
         let _ = writeln!(text, "{} of {} ranks", grouped(there as u64), self.world_size);
         if !self.missing.is_empty() {
-            let _ = writeln!(text, "There is no trace of {}.", numbers(&self.missing));
+            let _ = writeln!(text, "The traces of {} are missing.", numbers(&self.missing));
         }
         text.push_str(&sections::text(&of_ranks(self), ROWS));
         let all: Vec<String> = self.not_judged.iter().chain(&self.notes).cloned().collect();
@@ -40,7 +40,7 @@ impl Ranks {
         match (self.stragglers.is_empty(), self.not_judged.is_empty()) {
             (false, _) => None,
             (true, true) => Some("No rank is slow."),
-            (true, false) => Some("No rank was found to be slow, but not everything was judged."),
+            (true, false) => Some("No slow rank was detected, but some checks were not possible."),
         }
     }
 }

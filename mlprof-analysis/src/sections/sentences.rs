@@ -8,15 +8,16 @@ use crate::answers::{DeviceAnswers, DeviceTimes, GraphLaunch, LaunchStatistics};
 use crate::vendor::Vendor;
 
 /// Caveat for the collectives of a single rank.
-pub(super) const WAITING_INCLUDED: &str = "Times include waiting for the last rank, so bandwidths are at least these. Traces of all ranks leave the waiting out.";
+pub(super) const WAITING_INCLUDED: &str = "The times include waiting for the last rank, so the bandwidths are \
+                                           lower bounds. Analyze the traces of all ranks together to exclude \
+                                           the waiting.";
 
 /// Returns a sentence about device work outside all steps. `None` if there is none.
 pub(super) fn outside_in_words(times: &DeviceTimes) -> Option<String> {
     (times.outside_ns > 0).then(|| {
         format!(
-            "Outside of the steps the device worked another {}, of which {} after the last step had ended on the host. \
-             Tables of time are about the steps; tables of launches and kernels have what a step launched, even if \
-             it ran later.",
+            "The device worked another {} outside the steps, of which {} after the last step had ended on the \
+             host. Time tables cover the steps; launch and kernel tables include all work that steps launched.",
             time(times.outside_ns),
             time(times.after_last_step_ns),
         )
@@ -33,7 +34,7 @@ pub(super) fn graphs_in_words(graphs: &[GraphLaunch]) -> String {
     let by = vendor.map_or_else(String::new, |vendor| {
         format!(" by {} graphs and other calls", vendor.library())
     });
-    format!("Launched together{by}")
+    format!("Kernels launched together{by}")
 }
 
 /// Returns sentences about the number of launches, their delays and the long ones. `None` if no
@@ -47,13 +48,14 @@ pub(super) fn launches_in_words(launches: &LaunchStatistics) -> Option<[String; 
             of_other_calls(launches),
         );
         let delays = format!(
-            "Delay from the call's end: median {}, 90 % quantile {}, most {}",
+            "Delay after the end of the call: median {}, 90 % quantile {}, maximum {}",
             time(launches.delay_median_ns),
             time(launches.delay_p90_ns),
             time(launches.delay_max_ns),
         );
         let long = format!(
-            "{} took longer than their work, {} took more than 50 µs, {} waited more than 100 µs for their work",
+            "{} took longer than the launched work, {} took more than 50 µs, the work of {} started more than \
+             100 µs later",
             counted(launches.shorter_than_call, "call", "calls"),
             grouped(launches.long_calls),
             grouped(launches.long_delays),
@@ -68,13 +70,13 @@ fn of_other_calls(launches: &LaunchStatistics) -> String {
     let mut text = String::new();
     if launches.before_trace > 0 {
         text.push_str(&format!(
-            " ({} more were launched before the trace began and ran for {})",
+            " ({} more were launched before the trace and ran for {})",
             grouped(launches.before_trace),
             time(launches.before_trace_ns),
         ));
     }
     if unknown > 0 {
-        text.push_str(&format!(" ({} more of unknown calls)", grouped(unknown)));
+        text.push_str(&format!(" ({} more have unknown calls)", grouped(unknown)));
     }
     text
 }
@@ -86,7 +88,7 @@ pub(super) fn recomputed_in_words(device: &DeviceAnswers) -> Option<String> {
     (again > 0).then(|| {
         let part = share(again as f64, all as f64);
         format!(
-            "Kernels of forward ops that backward runs again took {}, {part} of all.",
+            "Kernels of forward ops recomputed in backward took {}, {part} of the kernel time.",
             time(again)
         )
     })

@@ -11,18 +11,14 @@ use crate::answers::{Activity, OutlierStep, StepBreakdown, StepDifference};
 
 pub(super) fn add(content: &mut Vec<Content>, analysis: &Analysis) {
     let of = if analysis.has_steps() { "steps" } else { "the trace" };
-    heading(
-        content,
-        "time",
-        &format!("What the time of {of} went into{}", analysis.thread_of_parts()),
-    );
+    heading(content, "time", &format!("Time breakdown of {of}{}", analysis.thread_of_parts()));
     content.push(Content::Table(times(analysis)));
     heading(content, "steps", "Steps");
     let has_outliers = !analysis.outliers.is_empty();
     if has_outliers {
         content.push(Content::Table(outliers(&analysis.outliers)));
     } else if analysis.has_steps() {
-        let words = "No step took much longer than the others.";
+        let words = "No step is an outlier.";
         content.push(Content::Paragraph(words.to_owned()));
     }
     content.push(Content::Table(all(&analysis.steps)));
@@ -30,30 +26,30 @@ pub(super) fn add(content: &mut Vec<Content>, analysis: &Analysis) {
 
 fn times(analysis: &Analysis) -> Table {
     let all = analysis.steps.iter().map(|step| step.duration_ns).sum();
-    let caption = "By action and what was done; the rows add up";
+    let caption = "Time by action and activity; the rows add up";
     let table = table!(caption, &analysis.all_steps, |part| {
-        words("Action", "The innermost action around it") => name(&action(part.action.as_ref())),
-        words("What", "What the thread of the steps did") => part.activity.text(),
-        seconds("Time", "Of all steps together").bar() => ns(part.duration_ns),
-        share("Share", "Of the time of all steps") => share_of(part.duration_ns, all),
+        words("Action", "Innermost action") => name(&action(part.action.as_ref())),
+        words("What", "Activity of the thread") => part.activity.text(),
+        seconds("Time", "Total time in all steps").bar() => ns(part.duration_ns),
+        share("Share", "Share of the time of all steps") => share_of(part.duration_ns, all),
     });
     table.sorted_by("Time")
 }
 
 fn all(steps: &[StepBreakdown]) -> Table {
-    let table = table!("Each step, in the order of time", steps, |step| {
+    let table = table!("Steps in time order", steps, |step| {
         let device = step.parts.iter().filter(|it| it.activity == Activity::WaitingForDevice);
-        let number = step.number.map_or_else(|| "all of it".to_owned(), |it| it.to_string());
-        words("Step", "Its number") => number,
-        markup("Parts", "What its time went into; the longest step is as wide as any") =>
+        let number = step.number.map_or_else(|| "whole trace".to_owned(), |it| it.to_string());
+        words("Step", "Step number") => number,
+        markup("Parts", "Time breakdown, in proportion to the longest step") =>
             bar(by_colour(step)),
-        seconds("Time", "How long it took").bar() => ns(step.duration_ns),
-        seconds("Waiting for data", "How long the loop waited for its batch") =>
+        seconds("Time", "Duration of the step").bar() => ns(step.duration_ns),
+        seconds("Waiting for data", "Time in which the loop waited for its batch") =>
             ns(step.waiting_for_data_ns),
-        seconds("Waiting for device", "In calls that wait for it") =>
+        seconds("Waiting for device", "Time in calls that wait for the device") =>
             ns(device.map(|part| part.duration_ns).sum()),
-        seconds("Begins", "After the beginning of the trace").on_page() => ns(step.start_ns),
-        words("Thread", "The one that ran it") => name(&step.thread),
+        seconds("Start", "Start time, relative to the start of the trace").on_page() => ns(step.start_ns),
+        words("Thread", "Thread that ran the step") => name(&step.thread),
     });
     table.kept_by("Time").legend(ACTIVITIES)
 }
@@ -68,13 +64,13 @@ fn by_colour(step: &StepBreakdown) -> impl Iterator<Item = (usize, i64)> {
 }
 
 fn outliers(steps: &[OutlierStep]) -> Table {
-    let table = table!("Steps that took much longer than the others", steps, |step| {
+    let table = table!("Outlier steps, much longer than the others", steps, |step| {
         let differences = step.differences.iter().map(difference).collect::<Vec<_>>();
-        words("Step", "Its number") => step.number.to_string(),
-        seconds("Time", "How long it took").bar() => ns(step.duration_ns),
-        seconds("Usual", "What steps take in the middle") => ns(step.median_ns),
-        number("Score", "0.6745 × the distance, by the median distance of all steps") => step.score,
-        words("Longer in", "What took longer than in the middle of the other steps") =>
+        words("Step", "Step number") => step.number.to_string(),
+        seconds("Time", "Duration of the step").bar() => ns(step.duration_ns),
+        seconds("Median", "Median duration of all steps") => ns(step.median_ns),
+        number("Score", "0.6745 × distance from the median, divided by the median absolute deviation") => step.score,
+        words("Longer in", "Activities that took longer than the median of the other steps") =>
             name(&differences.join("; ")),
     });
     table.kept_by("Score").as_described()

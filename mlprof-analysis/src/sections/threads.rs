@@ -15,21 +15,21 @@ pub(super) fn add(content: &mut Vec<Content>, analysis: &Analysis) {
 }
 
 fn threads(threads: &[ThreadTimes]) -> Table {
-    let caption = "What each thread did, from the first to the last step";
+    let caption = "Thread times from the first to the last step";
     let table = table!(caption, threads, |thread| {
         let ThreadTimes { window_ns, busy_ns, idle_ns, .. } = *thread;
         let (device, data) = (thread.waiting_for_device_ns, thread.waiting_for_data_ns);
-        words("Thread", "Its name") => name(&thread.thread),
+        words("Thread", "Thread name") => name(&thread.thread),
         // The colours are those of the steps' bars, in which busy time is mostly ops.
-        markup("Parts", "The window: busy, waiting, idle") =>
+        markup("Parts", "Busy, waiting and idle time in the window") =>
             bar([(1, busy_ns), (6, device), (0, data), (4, idle_ns)]),
-        seconds("Busy", "Something is recorded, and it is no waiting").bar() =>
+        seconds("Busy", "Time with recorded slices, without waiting").bar() =>
             part_of(busy_ns, window_ns),
-        share("Busy, share", "Of the window").on_page() => share_of(busy_ns, window_ns),
-        seconds("Waiting for device", "In calls that wait for it").bar() =>
+        share("Busy, share", "Share of the window").on_page() => share_of(busy_ns, window_ns),
+        seconds("Waiting for device", "Time in calls that wait for the device").bar() =>
             part_of(device, window_ns),
-        seconds("Waiting for data", "The loop, for its batches").bar() => part_of(data, window_ns),
-        seconds("Idle", "Nothing is recorded").bar() => part_of(idle_ns, window_ns),
+        seconds("Waiting for data", "Time in which the loop waited for batches").bar() => part_of(data, window_ns),
+        seconds("Idle", "Time without recorded slices").bar() => part_of(idle_ns, window_ns),
     });
     let mut legend = ACTIVITIES;
     (legend[1], legend[4]) = ("busy", "idle");
@@ -38,29 +38,29 @@ fn threads(threads: &[ThreadTimes]) -> Table {
 
 fn names(names: &[NameTimes]) -> Table {
     let caption =
-        "All of a name on all threads; self times add up to the time that threads were not idle";
+        "Times by name on all threads; self times add up to the threads' time without idle time";
     let table = table!(caption, names, |row| {
-        words("Name", "As the trace calls it") => name(&row.name),
-        words("Category", "As the trace calls it, of HIP's calls with its name") =>
+        words("Name", "Name in the trace") => name(&row.name),
+        words("Category", "Category in the trace; HIP calls have their own categories") =>
             row.category_text(),
-        seconds("Self", "Without what is inside").bar() => ns(row.self_ns),
-        seconds("Total", "With what is inside").bar() => ns(row.total_ns),
-        seconds("Device", "What devices did that was launched in it").bar().optional() =>
+        seconds("Self", "Time without nested slices").bar() => ns(row.self_ns),
+        seconds("Total", "Time with nested slices").bar() => ns(row.total_ns),
+        seconds("Device", "Device time of the work launched in these slices").bar().optional() =>
             ns(row.device_ns),
-        count("Calls", "How often") => row.calls,
+        count("Calls", "Number of calls") => row.calls,
     });
     table.sorted_by("Self").kept_by("Self")
 }
 
 fn modules(modules: &[ModuleTimes]) -> Table {
     let table = table!("Modules of the model", modules, |row| {
-        words("Module", "Its path in the model") => name(&row.module),
-        seconds("Self", "Forward and backward, without modules inside").bar() => ns(row.self_ns),
-        seconds("Of it backward", "Known by the arrows from forward ops").bar() =>
+        words("Module", "Module path in the model") => name(&row.module),
+        seconds("Self", "Forward and backward time without nested modules").bar() => ns(row.self_ns),
+        seconds("Backward", "Backward time, assigned by the flow arrows from forward ops").bar() =>
             ns(row.backward_ns),
-        seconds("Total", "Forward, with modules inside").bar() => ns(row.total_ns),
-        seconds("Device", "What devices did for it").bar().optional() => ns(row.device_ns),
-        count("Calls", "How often it ran forward") => row.calls,
+        seconds("Total", "Forward time with nested modules").bar() => ns(row.total_ns),
+        seconds("Device", "Device time of the module's work").bar().optional() => ns(row.device_ns),
+        count("Calls", "Number of forward calls") => row.calls,
     });
     table.sorted_by("Self").kept_by("Self")
 }

@@ -58,7 +58,7 @@ fn space(trace: &Trace) -> XSpace {
     let mut space = XSpace::default();
     space.hostnames.extend(trace.info.host.clone());
     let Some((start, end)) = trace.window() else {
-        space.warnings.push("nothing was recorded".to_owned());
+        space.warnings.push("the trace has no slices".to_owned());
         return space;
     };
     let source = Source { trace, meanings: Meanings::of(trace), start, end };
@@ -67,7 +67,7 @@ fn space(trace: &Trace) -> XSpace {
     space.planes.push(source.environment());
     let dropped = trace.info.dropped;
     if dropped > 0 {
-        space.warnings.push(format!("{dropped} events had no room while they were recorded"));
+        space.warnings.push(format!("{dropped} events were dropped during recording"));
     }
     let cut = trace.info.cut_short.as_ref();
     space.warnings.extend(cut.map(|reason| format!("the end of the trace is missing: {reason}")));

@@ -134,7 +134,7 @@ fn devices_are_those_of_the_vendor_whose_library_was_called() {
 #[test]
 fn what_is_missing_is_said() {
     let empty = TraceBuilder::default().finish();
-    assert_eq!(written(&empty).warnings, ["nothing was recorded"]);
+    assert_eq!(written(&empty).warnings, ["the trace has no slices"]);
     let whole = space(TRACE);
     assert_eq!((whole.warnings.len(), whole.errors.len()), (0, 0));
     let end = TRACE.find(r#"{"ph":"M","name":"thread_name""#).expect("its last event");

@@ -211,7 +211,7 @@ fn several_ranks_leave_out_the_waiting() {
     assert_eq!((one.count, one.shortest_ns, one.longest_ns), (2, 1_000_000, 2_000_000));
     assert_eq!((one.median_ns, one.message_bytes), (1_500_000, 4_000_000));
     let text = ranks.text();
-    assert!(text.contains("Collectives, timed on the rank that came last"), "{text}");
+    assert!(text.contains("Collectives, timed on the last rank to arrive"), "{text}");
     // A single rank's trace does not show how long the rank waited.
     let alone = Ranks::of(&facts[..1]).expect("a rank");
     assert_eq!(alone.collectives, Vec::<CollectiveTimes>::new());

@@ -122,8 +122,8 @@ fn what_is_written_is_read_back() {
     let mut of_test = everything();
     of_test.info.stage = Some("test".to_owned());
     let error = columns::write(&of_test, folder.path()).expect_err("it would take its place");
-    assert!(error.to_string().contains("already, of "), "{error}");
-    assert!(error.to_string().contains("tables of test need a folder of their own"), "{error}");
+    assert!(error.to_string().contains("it already has tables of cycle "), "{error}");
+    assert!(error.to_string().contains("cannot write tables of test to "), "{error}");
     for table in TABLES {
         let files = std::fs::read_dir(folder.path().join(table.name)).expect("a folder").flatten();
         let names: Vec<_> = files.map(|file| file.file_name()).collect();
@@ -280,15 +280,18 @@ fn tables_of_something_else_are_not_written_over() {
     columns::write(&first, folder.path()).expect("nothing is there");
     columns::write(&first, folder.path()).expect("it is the same");
     for (other, expected) in [
-        (of(&host("two"), 1.0), "already, of the host one: tables of the host two need a folder"),
-        (of("", 1.0), "already, of the host one: tables of a host without a name need a folder"),
+        (
+            of(&host("two"), 1.0),
+            "it already has tables of cycle 0 of rank 0 of host one; choose another folder",
+        ),
+        (of("", 1.0), "cannot write tables without a host name to "),
         (
             of(&host("one"), 2.0),
-            "cycle 0 of rank 0 already, of another run: tables of this one need",
+            "it already has tables of cycle 0 of rank 0 of another run; choose another folder",
         ),
         (
             of(&format!("{}\"mlprof\":{{\"stage\":\"fit\"}},", host("one")), 1.0),
-            "already, of no stage: tables of fit need a folder of their own",
+            "it already has tables of cycle 0 of rank 0 without a stage; choose another folder",
         ),
     ] {
         let error = columns::write(&other, folder.path()).expect_err("it would be lost");
@@ -329,10 +332,10 @@ fn tables_without_a_slice_and_of_several_versions_say_so() {
     empty(&files.of(&columns::SLICES));
     let error = columns::read(&files).expect_err("no slice");
     assert!(matches!(error, ColumnsError::Empty { .. }), "{error}");
-    assert!(error.to_string().starts_with("nothing was recorded in "), "{error}");
+    assert!(error.to_string().starts_with("cannot use "), "{error}");
     std::fs::write(files.of(&columns::SLICES), b"").expect("written");
     let error = columns::read(&files).expect_err("an empty file");
-    assert!(error.to_string().contains("is not Parquet, or not all of it: "), "{error}");
+    assert!(error.to_string().contains("it is not Parquet, or is incomplete: "), "{error}");
 }
 
 /// Removes all rows of a table.
@@ -367,9 +370,9 @@ fn the_schema_says_what_is_in_files() {
     let text = text_of_schema();
     assert!(text.starts_with(&format!("Traces as Parquet, version {SCHEMA_VERSION}.")));
     for line in [
-        "slices: everything that has a duration, by its beginning",
-        "  parent_id         INT64?  the slice directly around it",
-        "  value             DOUBLE  how much",
+        "slices: events with a duration, ordered by start",
+        "  parent_id         INT64?  id of the enclosing slice",
+        "  value             DOUBLE  value of the counter",
     ] {
         assert!(text.contains(line), "{line:?} is missing in:\n{text}");
     }
@@ -384,7 +387,9 @@ fn what_is_no_table_is_refused() {
     std::fs::write(&path, &whole[..whole.len() / 2]).expect("a file");
     let error = columns::read(&files).expect_err("half of it");
     assert!(matches!(error, ColumnsError::Broken { .. }), "{error}");
-    assert!(error.to_string().contains("slices/1-0.parquet is not Parquet, or not all of it: "));
+    assert!(
+        error.to_string().contains("slices/1-0.parquet: it is not Parquet, or is incomplete: ")
+    );
     std::fs::remove_file(&path).expect("it is there");
     assert!(matches!(columns::read(&files), Err(ColumnsError::Io { .. })));
     // This file has a later schema version.

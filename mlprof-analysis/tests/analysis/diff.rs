@@ -226,11 +226,15 @@ fn ops_have_the_time_of_devices_that_they_caused() {
 fn two_ranks_and_single_steps_are_compared_with_a_note() {
     let comparison = compared(&[one_step(3, 100.0)], &[one_step(1, 130.0)]);
     let note = |part: &str| comparison.notes.iter().any(|note| note.contains(part));
-    assert!(note("rank 3 is compared with rank 1"), "{:?}", comparison.notes);
-    assert!(note("each side has one step"), "{:?}", comparison.notes);
+    assert!(note("the comparison is between rank 3 and rank 1"), "{:?}", comparison.notes);
+    assert!(note("each side has only one step"), "{:?}", comparison.notes);
     let same = compared(&[one_step(3, 100.0)], &[one_step(3, 130.0)]);
     assert_eq!(same.parts[0].rank, Some(3));
-    assert!(!same.notes.iter().any(|note| note.contains("is compared with")), "{:?}", same.notes);
+    assert!(
+        !same.notes.iter().any(|note| note.contains("the comparison is between")),
+        "{:?}",
+        same.notes
+    );
     // With several ranks, only those that both sides have are compared.
     let several = [one_step(0, 100.0), one_step(1, 100.0)];
     assert_eq!(compared(&several, &[one_step(1, 130.0)]).parts[0].rank, Some(1));

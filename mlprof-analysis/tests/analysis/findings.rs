@@ -105,7 +105,7 @@ fn a_healthy_trace_says_which_rules_found_nothing() {
     let analysis = healthy().analysis();
     assert_eq!(analysis.findings, []);
     let text = analysis.text(3);
-    assert!(text.contains("Nothing was found by data-waiting, device-idle"), "{text}");
+    assert!(text.contains("No findings from data-waiting, device-idle"), "{text}");
     assert!(!text.contains("slow-collectives"), "the trace has none: {text}");
 }
 
@@ -115,7 +115,7 @@ fn a_trace_of_a_moment_says_too_little() {
     made.host("user_annotation", "ProfilerStep#0", 0, 500);
     made.host("user_annotation", "train_dataloader_next", 0, 400);
     let Outcome::NoInputs(missing) = outcome(&made, "data-waiting") else { panic!() };
-    assert!(missing.contains("too little"), "{missing}");
+    assert!(missing.contains("the rules need at least"), "{missing}");
     assert_eq!((made.analysis().findings, made.analysis().checked_rules), (vec![], vec![]));
 }
 
@@ -133,9 +133,10 @@ fn waiting_for_data() {
     let finding = found(&made, "data-waiting");
     costs(&finding, 0.012);
     assert_eq!(finding.cost.seconds_per_step, Some(0.004));
-    assert_eq!(finding.sentence, "Steps wait for their data 12.0 ms of 30.0 ms (40.00 %).");
+    assert_eq!(finding.sentence, "Steps wait for data for 12.0 ms of 30.0 ms (40.00 %).");
     let text = made.analysis().text(3);
-    let line = "Finding: Steps wait for their data 12.0 ms of 30.0 ms (40.00 %). Up to 12.0 ms (40.00 %) can be saved";
+    let line = "Finding: Steps wait for data for 12.0 ms of 30.0 ms (40.00 %). Up to 12.0 ms (40.00 %) can be \
+                saved";
     assert!(text.contains(line), "{text}");
 }
 
@@ -152,7 +153,7 @@ fn a_device_that_the_host_keeps_waiting() {
     let finding = found(&made, "device-idle");
     costs(&finding, 0.030 - 15.0 * 150e-6);
     assert!(
-        finding.sentence.starts_with("Device 0 is idle 92.50 % of the steps' time"),
+        finding.sentence.starts_with("Device 0 is idle in 92.50 % of the step time"),
         "{finding:?}"
     );
     is_healthy(&healthy(), "device-idle");
@@ -212,8 +213,8 @@ fn communication_that_nothing_hides() {
     let finding = found(&made, "exposed-communication");
     costs(&finding, 0.0066);
     // 13.2 MB in 6.6 ms are 2 GB/s, and the bus bandwidth is 7/4 of that.
-    let sentence = "Communication takes 66.00 % of the steps' time on device 0 and is not hidden; all-reduces of \
-                    12.59 MiB reach 3.5 GB/s bus bandwidth.";
+    let sentence = "Exposed communication takes 66.00 % of the step time on device 0; all-reduces of 12.59 \
+                    MiB reach 3.5 GB/s bus bandwidth.";
     assert_eq!(finding.sentence, sentence);
     let mut hidden = Made::steps(1);
     hidden.kernel("gemm", 100, 9_000);
@@ -326,7 +327,9 @@ fn kernels_shorter_than_their_launches() {
     let finding = found(&of(2, 900), "short-kernels");
     costs(&finding, 0.0045);
     assert!(
-        finding.sentence.starts_with("Kernels take 2.00 µs on average and launching one 5.00 µs"),
+        finding
+            .sentence
+            .starts_with("A kernel takes 2.00 µs on average and its launch call 5.00 µs"),
         "{finding:?}"
     );
     is_healthy(&of(8, 900), "short-kernels");
@@ -374,7 +377,8 @@ fn unfused_elementwise_kernels_are_found() {
     let finding = found(&elementwise(100, 40, 4_000), "unfused-elementwise");
     assert_eq!(
         finding.sentence,
-        "Elementwise kernels take 50.00 % of the busy time of device 0: 100 a step, with a median of 40.0 µs."
+        "Elementwise kernels take 50.00 % of the busy time of device 0: 100 per step, with a median duration \
+         of 40.0 µs."
     );
     costs(&finding, 3.0 * 100.0 * 40e-6);
     assert!(finding.remedy.contains("torch.compile"), "{finding:?}");

@@ -70,7 +70,7 @@ fn a_value_that_is_no_json_costs_that_value() {
         assert!(names(&trace).contains(&name), "{event}: {:?}", names(&trace));
         assert_eq!((trace.slices.len(), trace.info.not_understood), (13, 0), "{event}");
         assert!(
-            trace.info.notes[0].starts_with("1 event was read though not strict JSON"),
+            trace.info.notes[0].starts_with("1 event was read despite invalid JSON"),
             "{:?}",
             trace.info.notes
         );
@@ -110,7 +110,7 @@ fn what_cannot_be_read_costs_one_event() {
     }
     let trace = trace(&steps_with(b"{:}"));
     assert!(
-        trace.info.notes[0].starts_with("1 event was left out: not readable"),
+        trace.info.notes[0].starts_with("1 event was left out: invalid JSON"),
         "{:?}",
         trace.info.notes
     );
@@ -147,7 +147,7 @@ fn a_bad_field_of_the_trace_costs_that_field() {
         ] {
             let trace = read(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {field}"));
             assert_eq!(count_of_steps(&trace), 3, "{field}");
-            let told = trace.info.notes.iter().any(|note| note.contains("is not JSON"));
+            let told = trace.info.notes.iter().any(|note| note.contains("is not valid JSON"));
             assert_eq!(told, is_told, "{field}: {:?}", trace.info.notes);
         }
     }
@@ -268,12 +268,12 @@ fn beginnings_and_ends_become_slices() {
     assert_eq!(
         trace.info.notes,
         [
-            "1 event was left out: a beginning (B, b or S) without an end",
-            "1 event was left out: an end (E, e or F) without a beginning",
-            "1 event was left out: no duration by nature (i)",
-            "1 event was left out: no duration by nature (n, asynchronous)",
+            "1 event was left out: a begin event (B, b or S) without an end event",
+            "1 event was left out: an end event (E, e or F) without a begin event",
+            "1 event was left out: a kind without durations (i)",
+            "1 event was left out: a kind without durations (n, asynchronous)",
             "1 event was left out: no kind (\"ph\")",
-            "1 event was left out: kind \"P\" is not read",
+            "1 event was left out: unsupported kind \"P\"",
         ]
     );
 }
@@ -288,16 +288,13 @@ fn impossible_times_are_left_out_and_stated() {
         ("\"ts\":250,\"dur\":-10", "1 event was left out: an impossible time"),
         (
             "\"ts\":1700000000000000,\"dur\":1",
-            "1 event was left out: a beginning months or years away",
+            "1 event was left out: a start time months or years away",
         ),
         (
             "\"ts\":-1700000000000000,\"dur\":1",
-            "1 event was left out: a beginning months or years away",
+            "1 event was left out: a start time months or years away",
         ),
-        (
-            "\"ts\":250,\"dur\":3600000000",
-            "1 event was left out: a duration of more than 1,000 times",
-        ),
+        ("\"ts\":250,\"dur\":3600000000", "1 event was left out: a duration over 1,000 times"),
         ("\"ts\":\"nan\",\"dur\":1", "1 event was left out: no time"),
         ("\"ts\":null,\"dur\":1", "1 event was left out: no time"),
         ("\"dur\":1", "1 event was left out: no time"),
@@ -430,7 +427,7 @@ fn devices_of_ascend_are_known_by_their_names() {
 fn other_formats_are_refused_with_a_sentence() {
     for (text, expected) in [
         (&b"SQLite format 3\0"[..], "SQLite database"),
-        (b"\x0a\x0c\x08\x01", "binary format (protobuf)"),
+        (b"\x0a\x0c\x08\x01", "binary format of Perfetto or XProf (protobuf)"),
         (b"PK\x03\x04", "ZIP"),
         (b"\xff\xfe{\0", "UTF-16"),
         (b"<!DOCTYPE html>", "HTML"),
@@ -452,7 +449,7 @@ fn other_formats_are_refused_with_a_sentence() {
     }
     let only_moments = br#"[{"ph":"i","name":"a","ts":1},{"ph":"i","name":"b","ts":2}]"#;
     let error = read(&only_moments[..]).expect_err("no slice").to_string();
-    assert!(error.contains("2 events were left out: no duration by nature (i)"), "{error}");
+    assert!(error.contains("2 events were left out: a kind without durations (i)"), "{error}");
 }
 
 /// Checks that a skipped field may be longer than the maximum length of an event.

@@ -120,8 +120,7 @@ fn a_long_step_is_named_with_what_differed() {
     assert_eq!(difference.action.as_deref(), Some("optimizer_step"));
     assert_eq!((difference.duration_ns, difference.median_ns), (250_000, 50_300));
     let text = analysis.text(10);
-    let (_, table) =
-        text.split_once("\nSteps that took much longer than the others\n").expect("it");
+    let (_, table) = text.split_once("\nOutlier steps, much longer than the others\n").expect("it");
     let row = table.lines().nth(2).expect("a row").trim_start();
     let words: Vec<_> = row.split_whitespace().collect();
     assert_eq!(words[..5], ["5", "300", "µs", "100", "µs"], "{text}");
@@ -176,7 +175,7 @@ fn time_in_which_only_a_device_works_is_not_unrecorded() {
     assert_eq!(found, [90_000, 10_000, 850_000, 50_000]);
     assert_eq!(analysis.steps[0].duration_ns, 1_000_000);
     let text = analysis.text(10);
-    let heading = "What the time of the trace went into (thread 100)";
+    let heading = "Time breakdown of the trace (thread 100)";
     assert!(text.contains(heading), "{text}");
     assert!(text.contains("850 µs  85.00 %  a device works, nothing recorded here"), "{text}");
 }
@@ -188,10 +187,13 @@ fn steps_are_about_their_thread() {
     events.push(work("kernel", "gemm", 0.0, 300.0, 1));
     let analysis = analysis(&events);
     assert_eq!(part(&analysis, None, Activity::DeviceWorks), 0);
-    assert!(analysis.text(10).contains("What the time of steps went into (thread 100)"));
+    assert!(analysis.text(10).contains("Time breakdown of steps (thread 100)"));
     let times = &analysis.devices[0].times;
     assert_eq!((times.outside_ns, times.after_last_step_ns), (200_000, 200_000));
     let text = analysis.text(10);
     assert!(!text.contains("No table has this time"), "{text}");
-    assert!(text.contains("tables of launches and kernels have what a step launched"), "{text}");
+    assert!(
+        text.contains("launch and kernel tables include all work that steps launched"),
+        "{text}"
+    );
 }

@@ -20,32 +20,31 @@ const LIBRARY: &str = if cfg!(windows) { "nvml.dll" } else { "libnvidia-ml.so.1"
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoCounters {
     #[error(
-        "no device counters: NVML ({library}) is not there; it comes with NVIDIA's driver ({why})"
+        "no device counters: cannot load NVML ({library}): {why}; install NVIDIA's driver, which contains it"
     )]
     NoLibrary { library: String, why: String },
     #[error("no device counters: {library} is not NVML: {why}")]
     OtherLibrary { library: String, why: String },
-    #[error("no device counters: NVIDIA's driver is not loaded, though NVML is there")]
+    #[error("no device counters: NVML is installed, but NVIDIA's driver is not loaded")]
     NoDriver,
     #[error("no device counters: this process is not permitted to use NVIDIA's driver")]
     NotPermitted,
     #[error(
-        "no device counters: NVML and the driver that runs are of different versions; after an \
-         update of the driver the machine has to be started anew"
+        "no device counters: NVML and the running driver have different versions; restart the machine after a \
+         driver update"
     )]
     Mismatch,
-    #[error("no device counters: NVML does not begin: {0}")]
+    #[error("no device counters: cannot initialise NVML: {0}")]
     Other(NvmlError),
-    #[error("no device counters: NVML shows this process no device")]
+    #[error("no device counters: NVML finds no device for this process")]
     NoDevice,
-    #[error("no device counters: CUDA_VISIBLE_DEVICES={0} names no device that there is")]
+    #[error("no device counters: CUDA_VISIBLE_DEVICES={0} names no existing device")]
     NoneVisible(String),
     #[error(
-        "no device counters: MIG is on, and parts of a device have no counters ({0} is what \
-         CUDA_VISIBLE_DEVICES names)"
+        "no device counters: CUDA_VISIBLE_DEVICES={0} names MIG instances, which have no counters"
     )]
     OnlyParts(String),
-    #[error("no device counters in this process: it was forked after NVML was loaded")]
+    #[error("no device counters in this process: it was forked after its parent had loaded NVML")]
     Forked,
 }
 
@@ -138,9 +137,8 @@ fn note_on_order(all: &[DeviceIdentity], list: &str) -> Option<String> {
     let is_by_place = order.is_some_and(|order| order == "PCI_BUS_ID");
     let has_numbers = !list.starts_with("GPU-");
     (!is_one_model && !is_by_place && has_numbers && all.len() > 1).then(|| {
-        "device counters: devices are numbered by their places on the bus; CUDA may number these, \
-         which are of several models, the fastest first. CUDA_DEVICE_ORDER=PCI_BUS_ID makes it \
-         number them so, too"
+        "device counters number the devices by bus position, but CUDA may number different models by speed; \
+         set CUDA_DEVICE_ORDER=PCI_BUS_ID for the same numbers"
             .to_owned()
     })
 }

@@ -102,7 +102,7 @@ impl<D: Device> Sampled<D> {
 
 /// Error of a device that has fallen off the bus or must be reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("device {0} is lost: it has no counters from here on")]
+#[error("device {0} is lost, so its counters end here")]
 pub(super) struct DeviceLost(u32);
 
 #[cfg(all(test, not(loom)))]

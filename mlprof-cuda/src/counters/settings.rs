@@ -7,7 +7,7 @@ const VARIABLE: &str = "MLPROF_DEVICE_COUNTERS";
 
 /// Error for a number that is not a valid sampling rate.
 #[derive(Clone, Copy, PartialEq, thiserror::Error)]
-#[error("device counters cannot be sampled {0} times a second: use a rate from 0.01 to 1000")]
+#[error("cannot sample device counters {0} times per second: use a rate from 0.01 to 1000")]
 pub struct InvalidRate(pub f64);
 
 mlprof_events::debug_as_display!(InvalidRate);
@@ -59,8 +59,8 @@ impl Settings {
         let settings = settings.filter(|settings| settings.check().is_ok());
         Some(settings.ok_or_else(|| {
             format!(
-                "no device counters: {VARIABLE}={text} is no rate; it wants samples per second, \
-                 from 0.01 to 1000"
+                "no device counters: {VARIABLE}={text} is not a sampling rate; set it to 0.01 to 1000 samples \
+                 per second"
             )
         }))
     }

@@ -142,7 +142,7 @@ fn note_on_devices(board: &Board, settings: &Settings) -> Option<String> {
     }
     let known: Vec<_> = board.devices.iter().map(|device| device.number().to_string()).collect();
     Some(format!(
-        "no device counters: none of the devices {:?} is there, only {}",
+        "no device counters: none of the devices {:?} exists; available devices: {}",
         settings.devices.as_deref().unwrap_or_default(),
         known.join(", ")
     ))

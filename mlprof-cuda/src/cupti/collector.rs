@@ -272,8 +272,8 @@ impl Collector {
         // longer works.
         if records == 0 && self.has_left.load(Ordering::Relaxed) {
             missing.push(
-                "CUPTI tells of nothing since it was taken out of the process while threads were \
-                 inside of calls of CUDA's: kernels and copies are missing"
+                "kernels and copies are missing: CUPTI reports nothing after it was detached during CUDA \
+                 calls of other threads"
                     .to_owned(),
             );
         }
@@ -285,16 +285,15 @@ impl Collector {
         let mut words = Vec::new();
         if let Some(dropped) = dropped {
             words.push(format!(
-                "CUPTI had no room for {dropped} of its records (kernels, copies and calls): they \
-                 are missing"
+                "CUPTI had no room for {dropped} of its records (kernels, copies and calls), so they are missing"
             ));
         }
         if lost.unreadable > 0 {
-            words.push(format!("{} records of CUPTI's could not be read", lost.unreadable));
+            words.push(format!("{} unreadable CUPTI records are missing", lost.unreadable));
         }
         if lost.untimed > 0 {
             words.push(format!(
-                "CUPTI has no times of {} kernels and copies: they are not in the numbers",
+                "the numbers exclude {} kernels and copies, because CUPTI has no times for them",
                 lost.untimed
             ));
         }

@@ -281,7 +281,7 @@ mod tests {
             (35, "NVreg_RestrictProfilingToAdminUsers=0"),
             (40, "NVreg_RestrictProfilingToAdminUsers=0"),
             (15, "libcupti.so.13 does not start with this driver (CUPTI_ERROR_X)"),
-            (43, "CUPTI does not work here (CUPTI_ERROR_X)"),
+            (43, "CUPTI does not support this device or system (CUPTI_ERROR_X)"),
             (39, "another tool (Nsight Systems"),
             (998, "cuptiActivityEnable fails with CUPTI_ERROR_X"),
         ] {

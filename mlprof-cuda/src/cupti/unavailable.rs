@@ -12,15 +12,15 @@ pub(crate) enum Unavailable {
     NoDriver(String),
     /// libcupti is in none of the searched places.
     #[error(
-        "libcupti was not found: it comes with CUDA's toolkit and with Python's package \
-         nvidia-cuda-cupti; {VARIABLE} may name the file"
+        "libcupti was not found; install the CUDA toolkit or the Python package nvidia-cuda-cupti, or set \
+         {VARIABLE} to the file"
     )]
     NotFound,
     /// The platform is not Linux, for which alone the library names and record layouts are known.
-    #[error("they are collected on Linux only")]
+    #[error("only Linux is supported")]
     Platform,
     /// A library was found but cannot be used.
-    #[error("{} cannot be used: {error}", path.display())]
+    #[error("cannot use {}: {error}", path.display())]
     Library {
         /// Path of the library.
         path: PathBuf,
@@ -29,7 +29,7 @@ pub(crate) enum Unavailable {
     },
     /// Another tool uses CUPTI.
     #[error(
-        "{} is using CUPTI, which allows one user at a time: stop it, or profile without it",
+        "{} is using CUPTI, which allows only one user at a time; stop that tool, or profile without CUPTI",
         name.as_deref().unwrap_or(
             "another tool (Nsight Systems, Nsight Compute, a debugger, torch's own profiler)"
         )
@@ -40,15 +40,14 @@ pub(crate) enum Unavailable {
     },
     /// The driver does not permit profiling.
     #[error(
-        "the driver allows profiling to administrators only ({0}): load it with \
-         NVreg_RestrictProfilingToAdminUsers=0, give a container the capability SYS_ADMIN, or run as \
-         root"
+        "the driver allows only administrators to profile ({0}); load it with \
+         NVreg_RestrictProfilingToAdminUsers=0, give the container the capability SYS_ADMIN, or run as root"
     )]
     NotPermitted(String),
     /// CUPTI does not start, usually because the driver is older than the library.
     #[error(
-        "{} does not start with this driver ({name}), which may be older than it: take the libcupti \
-         of the CUDA version that the driver knows; {VARIABLE} may name the file",
+        "{} does not start with this driver ({name}), which may be too old; use the libcupti of the driver's \
+         CUDA version, or set {VARIABLE} to the file",
         path.display()
     )]
     DoesNotStart {
@@ -58,7 +57,7 @@ pub(crate) enum Unavailable {
         name: String,
     },
     /// CUPTI does not support this kind of device.
-    #[error("CUPTI does not work here ({0})")]
+    #[error("CUPTI does not support this device or system ({0})")]
     NotSupported(String),
     /// Any other failure.
     #[error("{function} fails with {name}")]
@@ -73,6 +72,6 @@ pub(crate) enum Unavailable {
 impl Unavailable {
     /// Returns the note for the report.
     pub(super) fn note(&self) -> String {
-        format!("no kernels and copies of CUDA: {self}. What the host did is shown")
+        format!("no CUDA kernels and copies: {self}; the report shows only host times")
     }
 }

@@ -19,10 +19,10 @@ pub(crate) enum NoDriver {
     NotLoaded(&'static str),
     /// The library lacks a required function. It is an older driver, or another library with the
     /// same name.
-    #[error("CUDA's driver is too old: it has no function {0}")]
+    #[error("the CUDA driver is too old: it lacks the function {0}; update the driver")]
     Function(&'static str),
     /// The driver does not initialise, usually because there is no device.
-    #[error("CUDA's driver does not start: {0}")]
+    #[error("cannot initialise the CUDA driver: {0}")]
     Init(Failure),
 }
 
@@ -156,7 +156,7 @@ fn name_of(code: u32) -> String {
     });
     match name {
         Some(name) => name.to_string_lossy().into_owned(),
-        None => format!("CUDA's error {code}"),
+        None => format!("CUDA error {code}"),
     }
 }
 

@@ -66,6 +66,6 @@ impl DeviceClock for ActionClock {
             return Vec::new();
         }
         let failure = Driver::get().err();
-        failure.map(|why| format!("no device time of CUDA: {why}")).into_iter().collect()
+        failure.map(|why| format!("no CUDA device time: {why}")).into_iter().collect()
     }
 }

@@ -18,13 +18,13 @@ pub(super) enum NotTimed {
     #[error(transparent)]
     Failure(#[from] Failure),
     /// The thread has not used CUDA yet, so it has no context.
-    #[error("the thread had no context of CUDA yet")]
+    #[error("the thread had no CUDA context yet")]
     NoContext,
     /// The stream is captured, and events of a graph have no times.
     #[error("the stream was being captured into a graph")]
     Capturing,
     /// The device is too far behind the host.
-    #[error("more than {0} regions were under way (set_max_pending_regions)")]
+    #[error("more than {0} regions were pending; raise the limit with set_max_pending_regions")]
     TooMany(usize),
 }
 

@@ -186,7 +186,7 @@ fn one_made(
 /// Returns the reason why a macro's function cannot have a hook, if any.
 fn obstacle(definition: &Definition, function: &MadeFunction) -> Option<String> {
     if definition.is_exported {
-        return Some("an exported macro makes it, also in other crates".to_owned());
+        return Some("an exported macro generates it, also in other crates".to_owned());
     }
     if let Some(obstacle) = &definition.context.obstacle {
         return Some(obstacle.clone());
@@ -209,7 +209,7 @@ fn statements(made: &[One], function: &MadeFunction) -> Result<(String, String),
     let (mut text, mut after) = (String::new(), String::new());
     for (number, (kind, inputs)) in kinds.into_iter().enumerate() {
         if matches!(kind, HookKind::Lines | HookKind::Memory) {
-            return Err("a macro makes it, whose lines are not the program's".to_owned());
+            return Err("a macro generates it, so its lines are not the program's lines".to_owned());
         }
         let is_it = |hook: &&Hook| hook.kind == kind && hook.inputs == *inputs;
         let chosen: Vec<(&One, &Hook)> = made
@@ -219,7 +219,9 @@ fn statements(made: &[One], function: &MadeFunction) -> Result<(String, String),
         let only = if chosen.len() == made.len() { None } else { Some(only(&chosen, function)?) };
         let name = name(&chosen, kind, function)?;
         if chosen.iter().any(|(_, hook)| hook.named_by.is_some()) {
-            return Err("a macro makes it, and the rule tells its name when it runs".to_owned());
+            return Err(
+                "a macro generates it, but the rule determines its name at run time".to_owned()
+            );
         }
         let outputs = chosen[0].1.outputs.clone();
         let (name_of_function, inputs) = (String::new(), inputs.clone());
@@ -249,7 +251,7 @@ fn returned_by_async(function: &MadeFunction) -> Result<Option<String>, String> 
         "" => Ok(Some("()".to_owned())),
         "!" => Ok(None),
         returns if returns.contains("impl ") => {
-            Err("it is an `async fn` that a macro makes, whose return type has no name".to_owned())
+            Err("a macro generates this `async fn`, and its return type has no name".to_owned())
         }
         returns => Ok(Some(returns.to_owned())),
     }
@@ -260,7 +262,8 @@ fn only(
     chosen: &[(&One, &Hook)],
     function: &MadeFunction,
 ) -> Result<(String, Vec<String>), String> {
-    let unknown = || "a macro makes it, together with others that are not selected".to_owned();
+    let unknown =
+        || "a macro generates it together with functions that are not selected".to_owned();
     let Some(Part::Fragment(fragment)) = function.path.last() else { return Err(unknown()) };
     let names: Option<Vec<String>> = chosen.iter().map(|(one, _)| one.fragment.clone()).collect();
     let mut names = names.ok_or_else(unknown)?;
@@ -295,7 +298,8 @@ fn name(
     }
     if kind != HookKind::Function {
         return Err(
-            "a macro makes it, and its name cannot be put together from the macro's".to_owned()
+            "a macro generates it, and its name cannot be derived from the macro arguments"
+                .to_owned(),
         );
     }
     let parts: String = function.path.iter().map(Part::expression).collect();

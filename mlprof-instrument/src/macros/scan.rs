@@ -236,7 +236,7 @@ fn is_end(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Punct(one) if one.as_char() == ';' && one.spacing() == Spacing::Alone)
 }
 
-const CONST: &str = "it is a `const fn` that a macro makes, into which no hook is put";
+const CONST: &str = "a macro generates this `const fn`, which may run in the compiler";
 
 /// Properties derived from the tokens before `fn`.
 struct FunctionHeader {

@@ -25,7 +25,7 @@ fn reasons(text: &str) -> Vec<String> {
 
 #[test]
 fn bodies_that_belong_to_attributes_stay_as_they_are() {
-    let owned = "`#[cube]` may do with its body what it likes";
+    let owned = "`#[cube]` may transform the function body";
     assert_eq!(
         reasons("#[cube] fn f() { fn g() {} }"),
         [format!("f: {owned}"), format!("f::g: {owned}")]
@@ -35,11 +35,14 @@ fn bodies_that_belong_to_attributes_stay_as_they_are() {
     assert_eq!(reasons("#[inline] #[cfg_attr(x, tracing::instrument)] fn f() {}"), [""; 0]);
     assert_eq!(reasons("#[async_trait] impl A for B { async fn f(&self) {} }"), [""; 0]);
     let text = "#[unsafe(naked)] fn f() { asm() }";
-    assert_eq!(reasons(text), ["f: a naked function is nothing but its assembly"]);
+    assert_eq!(reasons(text), ["f: a naked function may contain only assembly"]);
     let text = "unsafe impl GlobalAlloc for A { unsafe fn alloc(&self, l: L) -> *mut u8 { x() } }";
-    assert_eq!(reasons(text), ["A::alloc: an allocator is what hooks themselves allocate with"]);
+    assert_eq!(reasons(text), ["A::alloc: hooks themselves allocate with this allocator"]);
     let text = "#[track_caller] async fn f() {} #[track_caller] fn g() {}";
-    assert_eq!(reasons(text), ["f: an `async fn` with `#[track_caller]` would see another caller"]);
+    assert_eq!(
+        reasons(text),
+        ["f: a hook would change the caller that an `async fn` with `#[track_caller]` sees"]
+    );
 }
 
 #[test]
@@ -47,9 +50,9 @@ fn macros_that_others_use_stay_as_they_are() {
     let made = "macro_rules! m { ($f:ident) => { pub fn $f() {} } } m!(f);";
     assert_eq!(reasons(made), [""; 0]);
     let exported = format!("#[macro_export] {made}");
-    assert_eq!(reasons(&exported), ["f: an exported macro makes it, also in other crates"]);
+    assert_eq!(reasons(&exported), ["f: an exported macro generates it, also in other crates"]);
     let text = "macro_rules! m { ($f:ident) => { const fn $f() {} } } m!(f);";
-    let expected = ["f: it is a `const fn` that a macro makes, into which no hook is put"];
+    let expected = ["f: a macro generates this `const fn`, which may run in the compiler"];
     assert_eq!(reasons(text), expected);
     // Without a call, the macro generates no function.
     assert_eq!(reasons("macro_rules! m { ($f:ident) => { const fn $f() {} } }"), [""; 0]);
@@ -161,7 +164,7 @@ fn a_call_that_cannot_be_expanded_is_named() {
     let unseen: Vec<_> = spliced.unseen.iter().map(|one| (one.path.as_str(), one.line)).collect();
     assert_eq!(unseen, [("odd!", 3)]);
     let unseen = &spliced.unseen[0];
-    assert!(unseen.reason.contains("the macro cannot be expanded") && unseen.file == root);
+    assert!(unseen.reason.contains("mlprof cannot expand the macro") && unseen.file == root);
 }
 
 #[test]
@@ -180,9 +183,9 @@ fn functions_that_foreign_code_calls_have_hooks_but_for_handlers_of_signals() {
                 #[unsafe(no_mangle)] unsafe extern \"C\" fn malloc(_: usize) -> *mut u8 { f() }
                 unsafe extern \"x86-interrupt\" fn handler() {}";
     let expected = [
-        "on_signal: it handles a signal, in which a hook cannot run",
+        "on_signal: a hook cannot run in a signal handler",
         "malloc: it replaces the C library's `malloc`, which hooks may call",
-        "handler: a hook cannot run in a function of the convention \"x86-interrupt\"",
+        "handler: a hook cannot run in a function with the calling convention \"x86-interrupt\"",
     ];
     assert_eq!(reasons(text), expected);
 }

@@ -27,9 +27,9 @@ fn a_program_that_counts_itself_counts_what_hooks_count() {
     let left_out = fixture.result.left_out.iter();
     let left_out: Vec<_> = left_out.map(|one| (one.path.as_str(), one.reason.as_str())).collect();
     let expected = [
-        ("self_counting::on_signal", "it handles a signal, in which a hook cannot run"),
+        ("self_counting::on_signal", "a hook cannot run in a signal handler"),
         ("self_counting::constant", "a `const fn` may run in the compiler"),
-        ("self_counting::told_as_text", "the macro that it is written in repeats its text"),
+        ("self_counting::told_as_text", "the enclosing macro call repeats its text"),
     ];
     assert_eq!(left_out, expected);
     assert_eq!((fixture.result.unread.len(), fixture.result.unseen.len()), (0, 0));

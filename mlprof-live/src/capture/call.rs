@@ -131,26 +131,28 @@ fn not_grpc<T>(request: &Request<T>) -> Option<StatusCode> {
 /// Returns the called method and the body of the request.
 async fn understood(request: &mut Request<RecvStream>) -> Result<(String, Bytes), Status> {
     if !host::is_loopback(request) {
-        let what = "mlprof answers only who asks for localhost, 127.0.0.1 or [::1]";
+        let what = "mlprof accepts only requests to localhost, 127.0.0.1 or [::1]";
         return Err(Status::new(Code::PermissionDenied, what));
     }
     let Some(method) = request.uri().path().strip_prefix(SERVICE).map(str::to_owned) else {
-        let what = format!("mlprof answers {SERVICE}Profile, Terminate and Monitor");
+        let what = format!("mlprof supports only {SERVICE}Profile, Terminate and Monitor");
         return Err(Status::new(Code::Unimplemented, what));
     };
     match timeout(PATIENCE, read(request.body_mut())).await {
         Ok(body) => Ok((method, body?)),
-        Err(_) => {
-            Err(Status::new(Code::DeadlineExceeded, "the request did not come within 10 seconds"))
-        }
+        Err(_) => Err(Status::new(
+            Code::DeadlineExceeded,
+            "the request was not complete within 10 seconds",
+        )),
     }
 }
 
 async fn read(body: &mut RecvStream) -> Result<Bytes, Status> {
     let mut bytes = BytesMut::new();
     while let Some(part) = body.data().await {
-        let part =
-            part.map_err(|error| Status::new(Code::Internal, format!("it broke off: {error}")))?;
+        let part = part.map_err(|error| {
+            Status::new(Code::Internal, format!("cannot read the request: {error}"))
+        })?;
         if bytes.len() + part.len() > LONGEST_REQUEST {
             let what = format!("the request has more than {LONGEST_REQUEST} bytes");
             return Err(Status::new(Code::ResourceExhausted, what));
@@ -180,19 +182,20 @@ impl Call<'_> {
             "Terminate" => self.terminate(&grpc::message(body)?),
             "Monitor" => self.monitor(grpc::message(body)?, holds).await,
             "StartContinuousProfiling" | "StopContinuousProfiling" | "GetSnapshot" => {
-                let what = "mlprof keeps no profile that goes on all the time: capture one by Profile, for up to \
+                let what = "mlprof does not support continuous profiling; use Profile, which captures up to \
                             ten minutes";
                 Err(Status::new(Code::Unimplemented, what))
             }
             _ => {
-                let what = format!("there is no method {method:?}");
+                let what = format!("unknown method {method:?}");
                 Err(Status::new(Code::Unimplemented, what))
             }
         }
     }
 
     fn watcher(&self) -> Result<&'static Arc<Watcher>, Status> {
-        self.watcher.ok_or_else(|| Status::new(Code::Internal, "the process begins only now"))
+        self.watcher
+            .ok_or_else(|| Status::new(Code::Internal, "the process is still starting; try again"))
     }
 
     async fn profile(&self, request: ProfileRequest, holds: &mut Holds) -> Result<Bytes, Status> {
@@ -214,17 +217,17 @@ impl Call<'_> {
                 Ok(space) => space.map(|space| framed(&request, space)),
                 Err(_) => Some(Err(Status::new(
                     Code::Internal,
-                    "mlprof itself panicked while it made the answer",
+                    "mlprof panicked while it prepared the reply",
                 ))),
             };
             // Sending fails if the client no longer waits, and the capture is then discarded.
             let _ = framed.map(|framed| sender.send((framed, turn)));
         };
         if let Err(error) = own_thread::spawn("mlprof-captured", work) {
-            let what = format!("no thread can be started: {error}");
+            let what = format!("cannot start a thread: {error}");
             return Err(Status::new(Code::ResourceExhausted, what));
         }
-        let gone = |_| Status::new(Code::Internal, "the capture was thrown away");
+        let gone = |_| Status::new(Code::Internal, "the capture was discarded");
         let (framed, turn) = answer.await.map_err(gone)?;
         holds.turn = Some(turn);
         let (bytes, kept) = framed?;
@@ -237,15 +240,17 @@ impl Call<'_> {
         if self.captures.terminate(session) {
             return grpc::framed(&TerminateResponse {});
         }
-        let what = format!("no capture of a session {session:?} is under way");
+        let what = format!("session {session:?} has no active capture");
         Err(Status::new(Code::NotFound, what))
     }
 
     async fn monitor(&self, request: MonitorRequest, holds: &mut Holds) -> Result<Bytes, Status> {
         let watcher = self.watcher()?;
         if request.duration_ms > LONGEST_RECORDING {
-            let what =
-                format!("{} ms cannot be looked at: {LONGEST_RECORDING} can", request.duration_ms);
+            let what = format!(
+                "cannot monitor for {} ms: the limit is {LONGEST_RECORDING} ms",
+                request.duration_ms
+            );
             return Err(Status::new(Code::InvalidArgument, what));
         }
         holds.counted = Some(CountGuard::begin(&self.counts, false));
@@ -281,7 +286,8 @@ async fn send(
                 stream.send_reset(Reason::CANCEL);
                 let seconds = patience.as_secs();
                 say(format_args!(
-                    "mlprof: whoever captured did not take the answer within {seconds} s: it is thrown away"
+                    "mlprof: discarded a capture, because its client did not receive the reply within \
+                     {seconds} s"
                 ));
                 return Ok(());
             }

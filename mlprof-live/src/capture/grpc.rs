@@ -85,20 +85,22 @@ pub(super) fn message<M: Message + Default>(body: &[u8]) -> Result<M, Status> {
     };
     let [compressed, length @ ..] = prefix;
     if *compressed != 0 {
-        let what = "the request is compressed, which is not understood here";
+        let what = "cannot read a compressed request; send it uncompressed";
         return Err(Status::new(Code::Unimplemented, what));
     }
     if u32::from_be_bytes(*length) as usize != message.len() {
-        return fault("the request is not one message as long as it says");
+        return fault("the length of the request differs from its length prefix");
     }
-    M::decode(message).or_else(|error| fault(&format!("the request is not understood: {error}")))
+    M::decode(message).or_else(|error| fault(&format!("cannot parse the request: {error}")))
 }
 
 /// Encodes a message with its prefix.
 pub(super) fn framed(message: &impl Message) -> Result<Bytes, Status> {
     let length = message.encoded_len();
     if length > LONGEST_MESSAGE {
-        let what = format!("the answer has {length} bytes, and at most {LONGEST_MESSAGE} are sent");
+        let what = format!(
+            "cannot send a reply of {length} bytes: the limit is {LONGEST_MESSAGE}; capture a shorter time"
+        );
         return Err(Status::new(Code::ResourceExhausted, what));
     }
     let mut bytes = BytesMut::with_capacity(PREFIX + length);
@@ -154,11 +156,14 @@ mod tests {
         assert_eq!(fault(&[1, 0, 0, 0, 0]).code, Code::Unimplemented);
         let mut bytes = framed(&request()).expect("short").to_vec();
         bytes.push(0);
-        assert_eq!(fault(&bytes).message, "the request is not one message as long as it says");
+        assert_eq!(
+            fault(&bytes).message,
+            "the length of the request differs from its length prefix"
+        );
         bytes.truncate(8);
         assert_eq!(fault(&bytes).code, Code::InvalidArgument);
         let not_text = fault(&[0, 0, 0, 0, 3, 0x0a, 1, 0xff]);
-        assert!(not_text.message.starts_with("the request is not understood: "), "{not_text:?}");
+        assert!(not_text.message.starts_with("cannot parse the request: "), "{not_text:?}");
     }
 
     #[test]

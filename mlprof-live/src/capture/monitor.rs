@@ -18,7 +18,7 @@ pub(super) fn response(
     }
     line(&mut data, format_args!("Process: {}, {}", after.process, after.program));
     if after.trainings.is_empty() {
-        line(&mut data, format_args!("No training runs"));
+        line(&mut data, format_args!("No training is running"));
     }
     let mut all = Vec::new();
     for training in &after.trainings {
@@ -27,7 +27,7 @@ pub(super) fn response(
         all.extend_from_slice(steps);
     }
     if after.is_recording {
-        line(&mut data, format_args!("A recording is under way"));
+        line(&mut data, format_args!("A recording is in progress"));
     }
     MonitorResponse { data, monitor_result: Times::of(&all).map(Times::result) }
 }
@@ -69,7 +69,7 @@ fn tell(data: &mut String, training: &TrainingState, steps: &[f64]) {
                 steps.len()
             ),
         ),
-        None => line(data, format_args!("Step time (ms): no step ended meanwhile")),
+        None => line(data, format_args!("Step time (ms): no step ended in this interval")),
     }
 }
 
@@ -158,11 +158,11 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_said() {
         let none = response(&state(Vec::new()), &state(Vec::new()), None);
-        assert_eq!(none.data, "Process: 4711, digits\nNo training runs\n");
+        assert_eq!(none.data, "Process: 4711, digits\nNo training is running\n");
         assert_eq!(none.monitor_result, None);
         let same = state(vec![training(2, &[9.0, 9.0])]);
         let idle = response(&same, &same, None);
-        assert!(idle.data.ends_with("no step ended meanwhile\n"), "{}", idle.data);
+        assert!(idle.data.ends_with("no step ended in this interval\n"), "{}", idle.data);
         assert_eq!(idle.monitor_result, None);
         // This stage began between the two states, so only its last steps are known.
         let begun = response(&state(Vec::new()), &state(vec![training(500, &[1.0, 3.0])]), None);

@@ -125,7 +125,7 @@ impl Capture {
             return Some("the capture was terminated");
         }
         let is_late = self.until.is_some_and(|until| Instant::now() >= until);
-        is_late.then_some("the client does not wait any longer than this")
+        is_late.then_some("the capture ended early because of the client's deadline")
     }
 }
 
@@ -222,8 +222,8 @@ fn record(watcher: &Watcher, wishes: &RecordRequest, turn: &Turn) -> Option<Outc
     };
     notes.extend(early.map(str::to_owned));
     Some(cycle.map(|cycle| (cycle, notes.clone())).ok_or_else(|| {
-        let why = if notes.is_empty() { "nothing happened".to_owned() } else { notes.join("; ") };
-        format!("there is nothing to show: {why}")
+        let why = if notes.is_empty() { "no event occurred".to_owned() } else { notes.join("; ") };
+        format!("the recording has no trace: {why}")
     }))
 }
 
@@ -283,7 +283,7 @@ mod tests {
         assert!(!captures.terminate("a"));
         let none = captures.begin("b".to_owned(), Some(Duration::ZERO)).map_err(|_| "no other");
         let ends = none.expect("the next one").capture.ends_early();
-        assert_eq!(ends, Some("the client does not wait any longer than this"));
+        assert_eq!(ends, Some("the capture ended early because of the client's deadline"));
     }
 
     proptest! {

@@ -41,12 +41,12 @@ pub(super) fn of_fault(why: String, warnings: Vec<String>) -> Bytes {
 }
 
 fn converted(cycle: Box<Cycle>, longest: usize) -> Result<Vec<u8>, String> {
-    let fault = |error: std::io::Error| format!("the trace cannot be written: {error}");
+    let fault = |error: std::io::Error| format!("cannot write the trace: {error}");
     let text = compressed(&cycle).map_err(fault)?;
     drop(cycle);
     let trace = kineto::read_for_xprof(GzDecoder::new(&text[..])).map_err(|error| match error {
-        Error::Empty => "there is nothing to show: nothing happened".to_owned(),
-        error => format!("the trace cannot be converted: {error}"),
+        Error::Empty => "the recording has no trace: no event occurred".to_owned(),
+        error => format!("cannot convert the trace: {error}"),
     })?;
     drop(text);
     let mut space = Vec::new();
@@ -54,7 +54,7 @@ fn converted(cycle: Box<Cycle>, longest: usize) -> Result<Vec<u8>, String> {
     match space.len() <= longest {
         true => Ok(space),
         false => Err(format!(
-            "the trace has {} bytes, and {longest} can be sent: capture a shorter time",
+            "cannot send a trace of {} bytes: the limit is {longest}; capture a shorter time",
             space.len()
         )),
     }

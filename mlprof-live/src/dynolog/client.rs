@@ -121,8 +121,8 @@ impl Client {
                 self.say_once(
                     "no daemon",
                     format_args!(
-                        "KINETO_USE_DAEMON is set, but dynolog's daemon cannot be reached ({daemon}: {error}); it is \
-                         asked again every {} s",
+                        "KINETO_USE_DAEMON is set, but mlprof cannot reach dynolog's daemon ({daemon}: \
+                         {error}); it retries every {} s",
                         interval.as_secs()
                     ),
                 );
@@ -137,8 +137,8 @@ impl Client {
             self.say_once(
                 "not the daemon",
                 format_args!(
-                    "what another user's process says in place of dynolog's daemon is ignored; where the daemon is not \
-                     root's, it is told by KINETO_IPC_SOCKET_DIR"
+                    "ignoring messages from another user's process in place of dynolog's daemon; if the \
+                     daemon does not run as root, set KINETO_IPC_SOCKET_DIR"
                 ),
             );
             return;
@@ -146,13 +146,13 @@ impl Client {
         let understood = if received.is_whole {
             message::understand(&buffer[..received.bytes])
         } else {
-            Err(format!("it has more than {} bytes", buffer.len()))
+            Err(format!("it is longer than {} bytes", buffer.len()))
         };
         match understood {
             Ok(Answer::Registered | Answer::Config(b"")) => {}
             Ok(Answer::Config(text)) => self.obey(text),
             Err(why) => {
-                let message = format_args!("a message of dynolog's daemon is ignored: {why}");
+                let message = format_args!("ignoring a message from dynolog's daemon: {why}");
                 self.say_once("junk", message);
             }
         }
@@ -163,7 +163,7 @@ impl Client {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let order = Order::read(&String::from_utf8_lossy(text), &place, now.as_millis() as u64);
         if let Err(why) = order.and_then(|order| trace::carry_out(order, place, &self.orders)) {
-            say(format_args!("mlprof: what dynolog asks for cannot be recorded: {why}"));
+            say(format_args!("mlprof: cannot record for dynolog: {why}"));
         }
     }
 

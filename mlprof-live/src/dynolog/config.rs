@@ -72,13 +72,13 @@ impl Order {
                 continue;
             }
             let Some((key, value)) = line.split_once('=') else {
-                return Err(format!("{line:?} is no KEY=VALUE"));
+                return Err(format!("{line:?} does not have the form KEY=VALUE"));
             };
             let (key, value) = (key.trim(), value.trim());
             let taken = order.take(key, value, place, now);
             is_empty &= !taken.map_err(|why| format!("{key}={value}: {why}"))?;
         }
-        if is_empty { Err("none of its keys is known".to_owned()) } else { Ok(order) }
+        if is_empty { Err("the request has no known key".to_owned()) } else { Ok(order) }
     }
 
     /// Applies one key, and returns `true` if the key is known.
@@ -94,12 +94,13 @@ impl Order {
                 self.round_up = number_or_none(value)?.filter(|multiple| *multiple > 0);
             }
             "PROFILE_START_TIME" => {
-                let start =
-                    value.parse().map_err(|_| "it is no time in milliseconds".to_owned())?;
+                let start = value
+                    .parse()
+                    .map_err(|_| "the value is not a time in milliseconds".to_owned())?;
                 self.start = Some(start).filter(|start| *start > 0);
                 if self.start.is_some_and(|start| now.saturating_sub(start) > OLDEST_START) {
                     let seconds = OLDEST_START / 1000;
-                    return Err(format!("it is more than {seconds} s ago"));
+                    return Err(format!("the time is more than {seconds} s in the past"));
                 }
             }
             "ACTIVITY_TYPES" => {
@@ -114,7 +115,7 @@ impl Order {
             }
             "PROFILE_PROFILE_MEMORY" => self.memory = switch(value)?,
             "ACTIVITIES_ENABLED" if !switch(value)? => {
-                return Err("so there is nothing to be recorded".to_owned());
+                return Err("activities are disabled".to_owned());
             }
             _ => return Ok(false),
         }
@@ -132,7 +133,8 @@ impl Order {
         let folders: Vec<_> =
             place.folders.iter().map(|folder| folder.display().to_string()).collect();
         self.notes.push(format!(
-            "dynolog asked for {value}, which is not below {}: name its folder by KINETO_ONDEMAND_TRACE_DIR",
+            "dynolog requested the file {value}, which is not in {}; set KINETO_ONDEMAND_TRACE_DIR to its \
+             folder",
             folders.join(" or ")
         ));
     }
@@ -143,7 +145,7 @@ impl Order {
         let is_of_steps = self.iterations > 0 && has_steps;
         if self.iterations > 0 && !has_steps {
             self.notes.push(format!(
-                "dynolog asked for {}, and this program tells of none: it was recorded for {} ms",
+                "dynolog requested {}, but the program reports no steps, so mlprof recorded it for {} ms",
                 counted(self.iterations, "step", "steps"),
                 self.milliseconds
             ));
@@ -179,7 +181,7 @@ fn is_allowed(path: &Path, place: &Place) -> bool {
 /// Parses an unsigned number that fits into 32 bits, as libkineto does.
 fn number(value: &str) -> Result<u64, String> {
     let number = value.parse().ok().filter(|number| *number <= i32::MAX as u64);
-    number.ok_or_else(|| format!("it is no number from 0 to {}", i32::MAX))
+    number.ok_or_else(|| format!("the value is not a number from 0 to {}", i32::MAX))
 }
 
 /// Parses an optional number. The value -1 stands for an unset one.
@@ -191,7 +193,7 @@ fn switch(value: &str) -> Result<bool, String> {
     match value.to_ascii_lowercase().as_str() {
         "y" | "yes" | "t" | "true" | "1" => Ok(true),
         "n" | "no" | "f" | "false" | "0" => Ok(false),
-        _ => Err("it is neither true nor false".to_owned()),
+        _ => Err("the value is neither true nor false".to_owned()),
     }
 }
 
@@ -253,7 +255,7 @@ mod tests {
         let expected =
             RecordRequest { milliseconds: Some(500), ops: true, ..RecordRequest::default() };
         assert_eq!(order.request(false), expected);
-        assert!(order.notes[0].ends_with("it was recorded for 500 ms"), "{:?}", order.notes);
+        assert!(order.notes[0].ends_with("mlprof recorded it for 500 ms"), "{:?}", order.notes);
     }
 
     #[test]
@@ -286,17 +288,17 @@ mod tests {
     #[test]
     fn bad_values_are_told_in_a_sentence() {
         let error = |text: &str| read(text).expect_err("no config");
-        assert_eq!(error("# nothing\nNEW_KEY=7"), "none of its keys is known");
-        assert_eq!(error("ACTIVITIES"), "\"ACTIVITIES\" is no KEY=VALUE");
+        assert_eq!(error("# nothing\nNEW_KEY=7"), "the request has no known key");
+        assert_eq!(error("ACTIVITIES"), "\"ACTIVITIES\" does not have the form KEY=VALUE");
         assert_eq!(
             error("ACTIVITIES_ITERATIONS=-3"),
-            "ACTIVITIES_ITERATIONS=-3: it is no number from 0 to 2147483647"
+            "ACTIVITIES_ITERATIONS=-3: the value is not a number from 0 to 2147483647"
         );
-        assert!(error("ACTIVITIES_DURATION_MSECS=99999999999").contains("no number from 0"));
+        assert!(error("ACTIVITIES_DURATION_MSECS=99999999999").contains("not a number from 0"));
         assert!(error("PROFILE_REPORT_INPUT_SHAPES=maybe").ends_with("neither true nor false"));
-        assert!(error("ACTIVITIES_ENABLED=false").ends_with("nothing to be recorded"));
+        assert!(error("ACTIVITIES_ENABLED=false").ends_with("activities are disabled"));
         let old = format!("PROFILE_START_TIME={}", NOW - 10_001);
-        assert!(error(&old).ends_with("it is more than 10 s ago"));
+        assert!(error(&old).ends_with("the time is more than 10 s in the past"));
         assert!(read(&format!("PROFILE_START_TIME={}", NOW - 9_999)).is_ok());
     }
 

@@ -53,18 +53,21 @@ pub(super) enum Answer<'a> {
 /// Parses a datagram. Returns an error message if it is malformed.
 pub(super) fn understand(datagram: &[u8]) -> Result<Answer<'_>, String> {
     let Some((header, body)) = datagram.split_at_checked(HEADER_BYTES) else {
-        return Err(format!("{} bytes are less than a header", datagram.len()));
+        return Err(format!("{} bytes are too short for a header", datagram.len()));
     };
     let (size, kind) = header.split_at(size_of::<u64>());
     let size = size.try_into().map_or(0, u64::from_ne_bytes);
     if size != body.len() as u64 {
-        return Err(format!("it says that {size} bytes follow, and {} do", body.len()));
+        return Err(format!(
+            "the header states {size} bytes of content, but {} follow",
+            body.len()
+        ));
     }
     let kind = kind.split(|byte| *byte == 0).next().unwrap_or_default();
     match kind {
         b"ctxt" => Ok(Answer::Registered),
         b"req" => Ok(Answer::Config(body)),
-        _ => Err(format!("its kind is {:?}", String::from_utf8_lossy(kind))),
+        _ => Err(format!("the message kind {:?} is unknown", String::from_utf8_lossy(kind))),
     }
 }
 
@@ -115,10 +118,13 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_an_error_and_nothing_is_read_beyond_it() {
         let error = |datagram: &[u8]| understand(datagram).expect_err("junk");
-        assert_eq!(error(b"hello"), "5 bytes are less than a header");
+        assert_eq!(error(b"hello"), "5 bytes are too short for a header");
         let mut huge = message("req", b"A=1");
         huge[..8].copy_from_slice(&u64::MAX.to_ne_bytes());
-        assert_eq!(error(&huge), format!("it says that {} bytes follow, and 3 do", u64::MAX));
+        assert_eq!(
+            error(&huge),
+            format!("the header states {} bytes of content, but 3 follow", u64::MAX)
+        );
         assert_eq!(error(&message("", b"")), "its kind is \"\"");
         assert_eq!(error(&message("request", b"")), "its kind is \"request\"");
         let without_end =

@@ -108,7 +108,7 @@ fn start() {
         let settings = SETTINGS.get_or_init(Settings::of_environment);
         if let Err(error) = Client::start(settings) {
             say(format_args!(
-                "mlprof: {USE_DAEMON} is set, but dynolog's daemon cannot be asked: {error}"
+                "mlprof: {USE_DAEMON} is set, but mlprof cannot poll dynolog's daemon: {error}"
             ));
             return;
         }

@@ -42,7 +42,7 @@ pub(super) struct UnderWayOrder(Arc<AtomicBool>);
 impl UnderWayOrder {
     fn begin(&self) -> Result<OrderGuard, String> {
         if self.0.swap(true, Ordering::SeqCst) {
-            return Err("what it asked for before is not over".to_owned());
+            return Err("its previous recording is still active".to_owned());
         }
         Ok(OrderGuard(self.0.clone()))
     }
@@ -82,10 +82,9 @@ pub(super) fn carry_out(
     let work = move || {
         match record(watcher, wishes, order, &target) {
             Ok(said) => say(format_args!("mlprof: {said}")),
-            Err(why) => say(format_args!(
-                "mlprof: what dynolog asked for is not in {}: {why}",
-                path.display()
-            )),
+            Err(why) => {
+                say(format_args!("mlprof: cannot write {} for dynolog: {why}", path.display()))
+            }
         }
         drop((turn, under_way));
     };
@@ -103,9 +102,10 @@ struct Target {
 impl Target {
     fn open(path: PathBuf, place: &Place) -> Result<Self, String> {
         let parent = path.parent().unwrap_or(&path);
-        let of_folder = |error: io::Error| format!("the folder {}: {error}", parent.display());
+        let of_folder =
+            |error: io::Error| format!("cannot use the folder {}: {error}", parent.display());
         let Some(name) = path.file_name() else {
-            return Err(format!("{} is not the name of a file", path.display()));
+            return Err(format!("{} has no file name", path.display()));
         };
         let folder = Directory::open(parent).map_err(of_folder)?;
         // The check uses the folder that is open, because the path may lead elsewhere by now.
@@ -114,7 +114,9 @@ impl Target {
         let own = (path.starts_with("/tmp") && real == Path::new("/tmp")).then(|| real.clone());
         let Some(allowed) = allowed.chain(own).find(|folder| real.starts_with(folder)) else {
             let (parent, real) = (parent.display(), real.display());
-            return Err(format!("{parent} leads to {real}, which is elsewhere"));
+            return Err(format!(
+                "{parent} resolves to {real}, which is outside the allowed folders"
+            ));
         };
         check_owner(&folder, &allowed).map_err(of_folder)?;
         let earlier = folder.open_regular(name);
@@ -156,7 +158,7 @@ fn check_owner(folder: &Directory, allowed: &Path) -> io::Result<()> {
     if owner == user || !is_shared && (owner == 0 || owner == of_allowed) {
         return Ok(());
     }
-    let reason = format!("it belongs to user {owner}, who could replace what is in it");
+    let reason = format!("it belongs to user {owner}, who could replace the trace");
     Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
 
@@ -183,7 +185,7 @@ fn check_is_trace(earlier: &mut File) -> io::Result<()> {
     if head.is_empty() || is_trace {
         return Ok(());
     }
-    let reason = "a file that is not a trace has that name, and is not replaced";
+    let reason = "mlprof does not replace this file, because it is not a trace";
     Err(io::Error::new(io::ErrorKind::AlreadyExists, reason))
 }
 
@@ -208,14 +210,14 @@ fn record(
     order.notes.extend(notes);
     let Some(cycle) = cycle else {
         let why = order.notes.join("; ");
-        return Err(if why.is_empty() { "nothing happened".to_owned() } else { why });
+        return Err(if why.is_empty() { "no event occurred".to_owned() } else { why });
     };
     complete_notes(&cycle, &wishes, &mut order.notes);
     target.write(&cycle).map_err(|error| error.to_string())?;
     let steps = cycle.steps.end - cycle.steps.start;
     let are = if steps == 1 { "is" } else { "are" };
     let steps = counted(steps, "step", "steps");
-    let mut said = format!("{steps} that dynolog asked for {are} in {}", order.path.display());
+    let mut said = format!("{steps} requested by dynolog {are} in {}", order.path.display());
     for note in &order.notes {
         said.push_str("; ");
         said.push_str(note);
@@ -256,7 +258,7 @@ mod tests {
         let check = |path: &str| Target::open(inside.join(path), &place).map(drop);
         assert_eq!(check("t.json"), Ok(()));
         let error = check("link/t.json").expect_err("it leads elsewhere");
-        assert!(error.ends_with("which is elsewhere"), "{error}");
+        assert!(error.ends_with("which is outside the allowed folders"), "{error}");
         assert!(check("nowhere/t.json").expect_err("it is not there").contains("No such file"));
     }
 

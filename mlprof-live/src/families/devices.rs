@@ -26,28 +26,26 @@ fn shown(counter: DeviceCounter) -> (&'static str, &'static str, f64) {
     match counter {
         DeviceCounter::GpuUtilization => (
             "mlprof_device_utilization_ratio",
-            "Share of the time just before in which a kernel ran on the device.",
+            "Share of the last sampling interval in which a kernel ran on the device.",
             0.01,
         ),
         DeviceCounter::MemoryUtilization => (
             "mlprof_device_memory_utilization_ratio",
-            "Share of the time just before in which the device's memory was read or written.",
+            "Share of the last sampling interval in which the device memory was read or written.",
             0.01,
         ),
-        DeviceCounter::MemoryUsed => (
-            "mlprof_device_memory_used_bytes",
-            "Memory of the device that is taken, by whatever process.",
-            1.0,
-        ),
-        DeviceCounter::Power => ("mlprof_device_power_watts", "What the device draws.", 1.0),
+        DeviceCounter::MemoryUsed => {
+            ("mlprof_device_memory_used_bytes", "Device memory used by all processes.", 1.0)
+        }
+        DeviceCounter::Power => ("mlprof_device_power_watts", "Power draw of the device.", 1.0),
         DeviceCounter::Temperature => {
-            ("mlprof_device_temperature_celsius", "How warm the device is.", 1.0)
+            ("mlprof_device_temperature_celsius", "Temperature of the device.", 1.0)
         }
         DeviceCounter::SmClock => {
-            ("mlprof_device_sm_clock_hertz", "The clock of what computes on the device.", 1e6)
+            ("mlprof_device_sm_clock_hertz", "Clock of the device's compute units.", 1e6)
         }
         DeviceCounter::MemoryClock => {
-            ("mlprof_device_memory_clock_hertz", "The clock of the device's memory.", 1e6)
+            ("mlprof_device_memory_clock_hertz", "Clock of the device memory.", 1e6)
         }
     }
 }

@@ -52,8 +52,11 @@ pub(crate) fn families(watcher: &Watcher) -> Vec<Family> {
     let mut all = Vec::from(steps(watcher, of_stage));
     all.extend(samples(progress::samples(), &of_rank(*own_rank)));
     all.extend(trainings(&states, of_stage));
-    let recording =
-        Family::new("mlprof_recording", Kind::Gauge, "Whether a trace is recorded on demand now.");
+    let recording = Family::new(
+        "mlprof_recording",
+        Kind::Gauge,
+        "1 if an on-demand recording is active, otherwise 0.",
+    );
     all.push(recording.number(of_rank(*own_rank), f64::from(u8::from(is_recording))));
     all.extend(actions(watcher.durations(), &of_rank(*own_rank)));
     all.extend(process::families());
@@ -72,9 +75,9 @@ pub(crate) fn families_and_devices(watcher: &Watcher) -> Vec<Family> {
 
 /// Returns the step counters and durations, which accumulate over all stages of the process.
 fn steps(watcher: &Watcher, labels: impl Fn(u32, &str) -> Labels) -> [Family; 2] {
-    let help = "Steps of training and evaluating that are over.";
+    let help = "Number of finished training and evaluation steps.";
     let mut counts = Family::new("mlprof_steps_total", Kind::Counter, help);
-    let help = "How long steps took, without what interrupted them.";
+    let help = "Duration of steps without interruptions.";
     let mut seconds = Family::new("mlprof_step_seconds", Kind::Histogram, help);
     for ((stage, rank), durations) in watcher.step_durations() {
         let labels = labels(rank, &stage);
@@ -86,7 +89,7 @@ fn steps(watcher: &Watcher, labels: impl Fn(u32, &str) -> Labels) -> [Family; 2]
 
 /// Returns the number of samples processed by training steps, if a trainer reports batch sizes.
 fn samples(all: u64, labels: &Labels) -> Option<Family> {
-    let help = "Samples that training steps have worked on.";
+    let help = "Number of samples processed by training steps.";
     let family = Family::new("mlprof_samples_total", Kind::Counter, help);
     (all > 0).then(|| family.number(labels.clone(), all as f64))
 }
@@ -94,11 +97,14 @@ fn samples(all: u64, labels: &Labels) -> Option<Family> {
 /// Returns the current values of the running stages.
 fn trainings(states: &[TrainingState], labels: impl Fn(u32, &str) -> Labels) -> Vec<Family> {
     let gauge = |name, help| Family::new(name, Kind::Gauge, help);
-    let mut running = gauge("mlprof_stage_seconds", "For how long the stage that runs has run.");
-    let mut paused = gauge("mlprof_stage_paused", "Whether a validation interrupts its steps now.");
-    let mut epoch = gauge("mlprof_epoch", "The epoch that runs, counted from 0.");
-    let mut epochs = gauge("mlprof_epochs", "How many epochs there will be.");
-    let mut loss = gauge("mlprof_loss", "The loss that the trainer read last.");
+    let mut running = gauge("mlprof_stage_seconds", "Running time of the current stage.");
+    let mut paused = gauge(
+        "mlprof_stage_paused",
+        "1 if a validation interrupts the steps of the stage, otherwise 0.",
+    );
+    let mut epoch = gauge("mlprof_epoch", "Current epoch, counted from 0.");
+    let mut epochs = gauge("mlprof_epochs", "Total number of epochs.");
+    let mut loss = gauge("mlprof_loss", "Last loss that the trainer read.");
     for state in states {
         let stage = state.stage.map_or_else(|| "none".to_owned(), |stage| stage.to_string());
         let add = |family: &mut Family, value: Option<f64>| {
@@ -116,14 +122,15 @@ fn trainings(states: &[TrainingState], labels: impl Fn(u32, &str) -> Labels) -> 
 }
 
 fn actions(mut all: Vec<ActionDurations>, labels: &Labels) -> [Family; 4] {
-    let help = "Time that training waited for its next batch: in actions that end in train_dataloader_next.";
+    let help = "Time in which training waited for its next batch, in actions that end in \
+                train_dataloader_next.";
     let waiting = Family::new("mlprof_data_wait_seconds_total", Kind::Counter, help)
         .number(labels.clone(), data_wait(&all));
     all.sort_by(|one, other| {
         other.seconds.total_cmp(&one.seconds).then(one.action.cmp(other.action))
     });
     let left_out = all.split_off(all.len().min(MOST_ACTIONS));
-    let help = "How long calls of an action took: of those that took longest in all.";
+    let help = "Duration of calls, for the actions with the longest total time.";
     let mut seconds = Family::new("mlprof_action_seconds", Kind::Histogram, help);
     for action in &all {
         let mut durations = Durations::default();
@@ -133,10 +140,10 @@ fn actions(mut all: Vec<ActionDurations>, labels: &Labels) -> [Family; 4] {
         labels.push(("action", action.action.to_owned()));
         seconds.add(labels, Value::Durations(Box::new(durations)));
     }
-    let help = "Actions that mlprof_action_seconds has no room for.";
+    let help = "Number of actions that mlprof_action_seconds leaves out.";
     let others = Family::new("mlprof_actions_left_out", Kind::Gauge, help)
         .number(labels.clone(), left_out.len() as f64);
-    let help = "Time in actions that mlprof_action_seconds has no room for.";
+    let help = "Time in actions that mlprof_action_seconds leaves out.";
     let time = left_out.iter().map(|action| action.seconds).sum();
     let others_seconds = Family::new("mlprof_actions_left_out_seconds", Kind::Gauge, help)
         .number(labels.clone(), time);

@@ -18,8 +18,8 @@ pub(super) fn families() -> Vec<Family> {
     let gauge = |name, value: Option<f64>, help| {
         value.map(|value| Family::new(name, Kind::Gauge, help).number(Vec::new(), value))
     };
-    let resident = "The process's memory that is in the machine's.";
-    let most = "The most that it ever was.";
+    let resident = "Resident memory of the process.";
+    let most = "Peak resident memory of the process.";
     let cpu = cpu_seconds(&read("stat")).map(|seconds| {
         let help = "CPU time of all threads of the process.";
         Family::new("process_cpu_seconds_total", Kind::Counter, help).number(Vec::new(), seconds)
@@ -28,8 +28,16 @@ pub(super) fn families() -> Vec<Family> {
         cpu,
         gauge("process_resident_memory_bytes", memory("VmRSS"), resident),
         gauge("process_resident_memory_peak_bytes", memory("VmHWM"), most),
-        gauge("process_virtual_memory_bytes", memory("VmSize"), "Its address space."),
-        gauge("process_threads", threads(), "Its threads, those of mlprof among them."),
+        gauge(
+            "process_virtual_memory_bytes",
+            memory("VmSize"),
+            "Size of the virtual address space of the process.",
+        ),
+        gauge(
+            "process_threads",
+            threads(),
+            "Number of threads of the process, including mlprof's threads.",
+        ),
     ];
     all.into_iter().flatten().collect()
 }

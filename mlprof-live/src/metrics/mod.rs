@@ -121,14 +121,14 @@ pub(crate) fn start(port: Port) {
         Ok(address) => {
             say(format_args!("mlprof: metrics are at http://{address}/metrics{}", hint()))
         }
-        Err(error) => say(format_args!("mlprof: there are no metrics: {error:?}")),
+        Err(error) => say(format_args!("mlprof: metrics are not available: {error:?}")),
     }
 }
 
 /// Returns the part of the message that explains the token.
 fn hint() -> String {
     match TokenPolicy::of_environment() {
-        TokenPolicy::Off => ", for everybody on this machine".to_owned(),
+        TokenPolicy::Off => ", without a token for all users of this machine".to_owned(),
         TokenPolicy::In(path) => format!(", with the token in {}", path.display()),
         TokenPolicy::Random => {
             let path = TOKEN_FILE.path().unwrap_or_default();

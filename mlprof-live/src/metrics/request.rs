@@ -23,18 +23,19 @@ const fn refusal(status: &'static str, why: &'static str) -> Refusal {
     Refusal { status, why }
 }
 
-pub(super) const BAD: Refusal = refusal("400 Bad Request", "that is no request of HTTP/1");
+pub(super) const BAD: Refusal = refusal("400 Bad Request", "the request is not an HTTP/1 request");
 pub(super) const TOO_LONG: Refusal =
-    refusal("431 Request Header Fields Too Large", "a request may have 8192 bytes");
+    refusal("431 Request Header Fields Too Large", "the request is longer than 8192 bytes");
 pub(super) const BUSY: Refusal =
-    refusal("503 Service Unavailable", "others ask this process at this moment");
-const METHOD: Refusal = refusal("405 Method Not Allowed", "metrics are asked for by GET");
-const ELSEWHERE: Refusal = refusal("404 Not Found", "there is /metrics, and nothing else");
+    refusal("503 Service Unavailable", "too many clients are connected; try again later");
+const METHOD: Refusal = refusal("405 Method Not Allowed", "the method is not allowed; use GET");
+const ELSEWHERE: Refusal = refusal("404 Not Found", "the path does not exist; use /metrics");
 const HOST: Refusal =
     refusal("421 Misdirected Request", "the Host header must name 127.0.0.1, localhost or [::1]");
 const TOKEN: Refusal = refusal(
     "401 Unauthorized",
-    "the header Authorization: Bearer must have the token that is in the file that the process named",
+    "the token is missing or wrong; send the header Authorization: Bearer with the token from the file that \
+     the process printed",
 );
 
 /// Parses a request. Returns `None` until its head is complete.

@@ -69,7 +69,7 @@ fn serve(listener: TcpListener, token: &Token, watcher: &Arc<Watcher>) {
             // own files and must not be closed.
             std::mem::forget((listener, waiting));
             say(format_args!(
-                "mlprof: there are no metrics any more: the program has closed their port"
+                "mlprof: metrics are no longer available: the program has closed their port"
             ));
             return;
         }

@@ -85,7 +85,7 @@ impl Token {
         let text = files::read_text(path, LONGEST)?;
         let text = text.trim();
         if text.is_empty() {
-            let message = format!("a token has between 1 and {LONGEST} bytes");
+            let message = format!("the file is empty; write a token of 1 to {LONGEST} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         Ok(Self(Some(text.to_owned())))

@@ -20,12 +20,12 @@ pub(super) fn read(
     match (file("CLIENT_CERTIFICATE")?, file("CLIENT_KEY")?) {
         (Some(certificate), Some(key)) => {
             let key = PrivateKey::from_pem(&key);
-            let key = key.map_err(|error| format!("a client's key cannot be read: {error}"))?;
+            let key = key.map_err(|error| format!("cannot read the client key: {error}"))?;
             let own = ClientCert::new_with_certs(&certificates(&certificate)?, key);
             config = config.client_cert(Some(own));
         }
         (None, None) => {}
-        _ => return Err("of a client's certificate and its key one is missing".to_owned()),
+        _ => return Err("the client certificate or its key is missing; set both".to_owned()),
     }
     Ok(config.build())
 }
@@ -36,10 +36,10 @@ fn certificates(pem: &[u8]) -> Result<Vec<Certificate<'static>>, String> {
         match item {
             Ok(PemItem::Certificate(certificate)) => all.push(certificate),
             Ok(_) => {}
-            Err(error) => return Err(format!("certificates cannot be read: {error}")),
+            Err(error) => return Err(format!("cannot read the certificates: {error}")),
         }
     }
-    if all.is_empty() { Err("a file of certificates has none".to_owned()) } else { Ok(all) }
+    if all.is_empty() { Err("the certificate file has no certificate".to_owned()) } else { Ok(all) }
 }
 
 #[cfg(test)]
@@ -53,8 +53,8 @@ mod tests {
         };
         assert!(of("NONE", "").is_ok());
         let error = of("CERTIFICATE", "text").expect_err("no certificate");
-        assert_eq!(error, "a file of certificates has none");
+        assert_eq!(error, "the certificate file has no certificate");
         let error = of("CLIENT_KEY", "text").expect_err("half of it");
-        assert_eq!(error, "of a client's certificate and its key one is missing");
+        assert_eq!(error, "the client certificate or its key is missing; set both");
     }
 }

@@ -113,7 +113,7 @@ fn understand(mut answer: Response<Body>) -> Outcome {
         return match body {
             Ok(body) if is_protobuf => partly(&body),
             Ok(_) => Outcome::Taken,
-            Err(error) => Outcome::Later(format!("its answer is cut off: {error}"), None),
+            Err(error) => Outcome::Later(format!("its reply is incomplete: {error}"), None),
         };
     }
     let said = body.unwrap_or_default();
@@ -121,7 +121,7 @@ fn understand(mut answer: Response<Body>) -> Outcome {
         Ok(status) if is_protobuf => status.message,
         _ => String::from_utf8_lossy(&said).into_owned(),
     };
-    let why = format!("it answers {status}: {}", told(&said));
+    let why = format!("it replies {status}: {}", told(&said));
     let why = why.trim_end_matches(": ").to_owned();
     if may_be_taken_later(status) { Outcome::Later(why, after) } else { Outcome::Refused(why) }
 }
@@ -139,13 +139,15 @@ fn partly(body: &[u8]) -> Outcome {
     let answer = ExportMetricsServiceResponse::decode(body);
     let partial = match answer {
         Ok(answer) => answer.partial_success.unwrap_or_default(),
-        Err(error) => return Outcome::Refused(format!("its answer is none of OTLP: {error}")),
+        Err(error) => {
+            return Outcome::Refused(format!("its reply is not an OTLP message: {error}"));
+        }
     };
     let (rejected, said) = (partial.rejected_data_points, told(&partial.error_message));
     match (rejected, said.is_empty()) {
         (0, true) => Outcome::Taken,
-        (0, false) => Outcome::Partly(format!("takes them, and says: {said}")),
-        _ => Outcome::Partly(format!("has rejected {rejected} of the values: {said}")),
+        (0, false) => Outcome::Partly(format!("accepted the metrics with a warning: {said}")),
+        _ => Outcome::Partly(format!("rejected {rejected} of the values: {said}")),
     }
 }
 

@@ -43,7 +43,9 @@ pub(crate) fn start_if_asked() {
         && let Err(why) = start(&asked, &value)
     {
         let (url, variable) = (asked.shown_url(), asked.variable);
-        say(format_args!("mlprof: no metrics are pushed to {url}, as {variable} asks: {why}"));
+        say(format_args!(
+            "mlprof: cannot push metrics to {url}, although {variable} is set: {why}"
+        ));
     }
 }
 
@@ -55,18 +57,18 @@ fn start(asked: &PushTarget, value: &dyn Fn(&str) -> Option<String>) -> Result<(
     }
     let (url, seconds) = (settings.shown_url.clone(), settings.interval.as_secs_f64());
     mlprof_events::uncounted(|| pusher::start(settings))?;
-    say(format_args!("mlprof: metrics are pushed to {url} every {seconds} s"));
+    say(format_args!("mlprof: pushing metrics to {url} every {seconds} s"));
     Ok(())
 }
 
 #[cfg(all(unix, not(feature = "otlp")))]
 fn start(_: &PushTarget, _: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
-    let why = "the program was built without that; turn on the feature `otlp` of its mlprof plugin \
-               (OTEL_METRICS_EXPORTER=none says that none are wanted)";
+    let why = "the program lacks support; turn on the feature `otlp` of its mlprof plugin, or set \
+               OTEL_METRICS_EXPORTER=none to silence this message";
     Err(why.to_owned())
 }
 
 #[cfg(not(unix))]
 fn start(_: &Asked, _: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
-    Err("that is there on Unix only".to_owned())
+    Err("only Unix is supported".to_owned())
 }

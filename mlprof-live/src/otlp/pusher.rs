@@ -61,13 +61,13 @@ pub(super) fn start(settings: Settings) -> Result<(), String> {
     families::remember();
     let collector = Collector::new(&settings);
     door_is_open(|| ());
-    let watcher = shared::watcher().ok_or("nothing can be watched")?.clone();
+    let watcher = shared::watcher().ok_or("the process cannot be observed")?.clone();
     watcher.count_actions();
     let resource = resource(&settings.resource);
     let (since, said) = (now(), HashSet::new());
     let pusher = Pusher { settings, collector, watcher, resource, since, said };
     let thread = own_thread::spawn("mlprof-otlp", move || pusher.push_on());
-    let thread = thread.map_err(|error| format!("there is no thread to be had: {error}"))?;
+    let thread = thread.map_err(|error| format!("cannot start a thread: {error}"))?;
     let _ = THREAD.set(thread.thread().clone());
     PROCESS.store(std::process::id(), Ordering::SeqCst);
     // SAFETY: `exiting` is an `extern "C"` function of this library and stays valid while it is
@@ -98,8 +98,9 @@ impl Pusher {
         loop {
             let is_last = ends_within(wait);
             let pushed = catch_unwind(AssertUnwindSafe(|| self.push(is_last)));
-            let outcome =
-                pushed.unwrap_or_else(|_| Outcome::Refused("writing them failed".to_owned()));
+            let outcome = pushed.unwrap_or_else(|_| {
+                Outcome::Refused("mlprof panicked while it wrote them".to_owned())
+            });
             failures = if matches!(outcome, Outcome::Later(..)) { failures + 1 } else { 0 };
             wait = wait_after(&outcome, failures, self.settings.interval, random());
             self.tell(outcome);
@@ -127,13 +128,13 @@ impl Pusher {
         let url = &self.settings.shown_url;
         let (kind, sentence) = match outcome {
             Outcome::Taken => return,
-            Outcome::Partly(what) => ("partly", format!("{url} {what} (said once)")),
+            Outcome::Partly(what) => ("partly", format!("{url} {what} (shown once)")),
             Outcome::Refused(why) => {
-                ("refused", format!("{url} does not take the metrics: {why} (said once)"))
+                ("refused", format!("{url} does not accept the metrics: {why} (shown once)"))
             }
             Outcome::Later(why, _) => {
-                let what = "metrics do not reach";
-                ("later", format!("{what} {url}: {why}; it is tried again and again (said once)"))
+                let what = "cannot send metrics to";
+                ("later", format!("{what} {url}: {why}; mlprof keeps retrying (shown once)"))
             }
         };
         if self.said.insert(kind) {
@@ -190,7 +191,7 @@ extern "C" fn exiting() {
             // This handler is called from C, so no panic may escape.
             let _ = catch_unwind(|| {
                 say(format_args!(
-                    "mlprof: the last metrics were not taken within {seconds} s: the process ends without"
+                    "mlprof: the collector did not accept the last metrics within {seconds} s; they are lost"
                 ));
             });
             return;

@@ -63,8 +63,9 @@ impl Reader<'_> {
         let read = said.map(|(name, text)| match text.parse() {
             Ok(number @ 1..) => number,
             _ => {
-                let problem =
-                    format!("{name}={text} is no number of milliseconds: it is {otherwise}");
+                let problem = format!(
+                    "{name}={text} is not a number of milliseconds; mlprof uses {otherwise}"
+                );
                 self.problems.push(problem);
                 otherwise
             }
@@ -78,7 +79,8 @@ impl Reader<'_> {
         let place = words.iter().position(|word| text.eq_ignore_ascii_case(word));
         if place.is_none() {
             let [first, second] = words;
-            let problem = format!("{name}={text} is neither {first} nor {second}: it is {first}");
+            let problem =
+                format!("{name}={text} is neither {first} nor {second}; mlprof uses {first}");
             self.problems.push(problem);
         }
         place == Some(1)
@@ -95,7 +97,9 @@ impl Reader<'_> {
                     let value = percent_decode_str(value.trim()).decode_utf8_lossy();
                     pairs.push((key.trim().to_owned(), value.into_owned()));
                 }
-                None => self.problems.push(format!("{name}: entry {} is no key=value", index + 1)),
+                None => self
+                    .problems
+                    .push(format!("{name}: entry {} does not have the form key=value", index + 1)),
             }
         }
         pairs
@@ -109,12 +113,15 @@ impl Reader<'_> {
             match (HeaderName::try_from(&key), HeaderValue::try_from(&value)) {
                 (Ok(name), Ok(value)) => headers.push((name, value)),
                 (Ok(name), Err(_)) => {
-                    self.problems.push(format!("{variable}: {name} is no header of HTTP"));
+                    self.problems.push(format!(
+                        "{variable}: {name} has an invalid value for an HTTP header"
+                    ));
                 }
                 // The key is not printed, because it may be a part of the value, as in
                 // `authorization: Bearer secret=`.
                 (Err(_), _) => {
-                    self.problems.push(format!("{variable}: one of its keys is no header of HTTP"));
+                    self.problems
+                        .push(format!("{variable}: a key is not a valid HTTP header name"));
                 }
             }
         }
@@ -125,7 +132,7 @@ impl Reader<'_> {
     fn file(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
         let Some((variable, path)) = self.of_exporter(name) else { return Ok(None) };
         let read = mlprof_events::files::read(path.as_ref(), LONGEST_FILE);
-        read.map(Some).map_err(|error| format!("{variable}={path} cannot be read: {error}"))
+        read.map(Some).map_err(|error| format!("cannot read {variable}={path}: {error}"))
     }
 
     /// Returns the service name and the other resource attributes.
@@ -156,7 +163,7 @@ impl Settings {
             && protocol != PROTOCOL
         {
             return Err(format!(
-                "{name}={protocol} is not spoken, only {PROTOCOL} is, which collectors take at port 4318"
+                "{name}={protocol} is not supported; set it to {PROTOCOL}, which collectors accept at port 4318"
             ));
         }
         if let Some((name, preference)) =
@@ -165,7 +172,7 @@ impl Settings {
         {
             reader
                 .problems
-                .push(format!("{name}={preference}: counts are cumulative all the same"));
+                .push(format!("{name}={preference} is not supported; counts stay cumulative"));
         }
         let timeout = reader.of_exporter("TIMEOUT");
         let interval = reader.of("OTEL_METRIC_EXPORT_INTERVAL");
@@ -191,15 +198,15 @@ impl Settings {
 /// Checks that metrics can be pushed to the URL. The error omits the URL, which may contain a
 /// password.
 fn check(url: &str) -> Result<(), String> {
-    let uri = Uri::try_from(url).map_err(|error| format!("it is no URL: {error}"))?;
+    let uri = Uri::try_from(url).map_err(|error| format!("the URL is not valid: {error}"))?;
     match uri.scheme_str() {
-        _ if uri.host().is_none_or(str::is_empty) => Err("it names no host".to_owned()),
+        _ if uri.host().is_none_or(str::is_empty) => Err("the URL has no host".to_owned()),
         Some("http") => Ok(()),
         Some("https") if cfg!(feature = "otlp-tls") => Ok(()),
         Some("https") => {
-            Err("for https turn on the feature `otlp-tls` of the mlprof plugin as well".to_owned())
+            Err("the program lacks https support; turn on the feature `otlp-tls` of the mlprof plugin as well".to_owned())
         }
-        _ => Err("it is neither http:// nor https://".to_owned()),
+        _ => Err("the URL begins with neither http:// nor https://".to_owned()),
     }
 }
 
@@ -275,7 +282,7 @@ mod tests {
         assert_eq!(settings.headers.len(), 1);
         let problems = settings.problems.join("\n");
         for part in [
-            "HEADERS: entry 1 is no key=value",
+            "HEADERS: entry 1 does not have the form key=value",
             "key is no header",
             "INTERVAL=0 is no",
             "zstd",
@@ -287,13 +294,13 @@ mod tests {
         let colon = [("OTEL_EXPORTER_OTLP_HEADERS", "Authorization: Bearer hidden=")];
         assert_eq!(
             here(&colon).problems,
-            ["OTEL_EXPORTER_OTLP_HEADERS: one of its keys is no header of HTTP"]
+            ["OTEL_EXPORTER_OTLP_HEADERS: a key is not a valid HTTP header name"]
         );
         let error = read("grpc://localhost:4317", &[]).expect_err("another protocol");
         assert!(error.contains("neither http:// nor https://"), "{error}");
         let grpc = [("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];
         let error = read("http://localhost:4317/v1/metrics", &grpc).expect_err("another protocol");
-        assert!(error.contains("OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not spoken"), "{error}");
+        assert!(error.contains("OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not supported"), "{error}");
         for url in ["localhost:4318/v1/metrics", "http:///v1/metrics", "not a url", ""] {
             read(url, &[]).expect_err(url);
         }
@@ -304,7 +311,7 @@ mod tests {
     fn a_certificate_that_is_not_there_is_said() {
         let file = [("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.pem")];
         let error = read("https://localhost:4318", &file).expect_err("no file");
-        let expected = "OTEL_EXPORTER_OTLP_CERTIFICATE=/nowhere/ca.pem cannot be read: ";
+        let expected = "cannot read OTEL_EXPORTER_OTLP_CERTIFICATE=/nowhere/ca.pem: ";
         assert!(error.starts_with(expected), "{error}");
     }
 

@@ -56,7 +56,7 @@ pub(super) fn report() -> Answer {
     let values: Result<Vec<_>, _> = all.map(|report| serde_json::to_value(&report)).collect();
     match values {
         Ok(reports) => Answer::Report { reports },
-        Err(error) => Answer::Error { message: format!("the report cannot be written: {error}") },
+        Err(error) => Answer::Error { message: format!("cannot write the report: {error}") },
     }
 }
 
@@ -79,13 +79,13 @@ pub(super) fn dump(with_stacks: bool) -> Dump {
     };
     let mut notes = Vec::new();
     if !reports.iter().any(knows) {
-        let note = "what is open is known where a Simple or an Advanced profiler measures, and here none does";
+        let note = "open actions are unknown, because the process has no active Simple or Advanced profiler";
         notes.push(note.to_owned());
     }
     let stacks = match with_stacks.then(samples::stacks) {
         Some(Ok(stacks)) => stacks,
         Some(Err(why)) => {
-            notes.push(format!("there are no stacks: {why}"));
+            notes.push(format!("stacks are not available: {why}"));
             Vec::new()
         }
         None => Vec::new(),

@@ -50,7 +50,7 @@ pub(super) fn serve(stream: &UnixStream, peer: Peer) {
             Ok(request) => {
                 let answer = AssertUnwindSafe(|| answer(watcher, stream, peer, request));
                 catch_unwind(answer).unwrap_or_else(|_| {
-                    let message = "mlprof itself panicked while it made the answer".to_owned();
+                    let message = "mlprof panicked while it prepared the reply".to_owned();
                     write_line(stream, &Answer::Error { message })
                 })
             }
@@ -65,18 +65,19 @@ pub(super) fn serve(stream: &UnixStream, peer: Peer) {
 /// Parses a request. Returns an error message if it is invalid.
 fn understand(line: &[u8]) -> Result<Request, String> {
     let version = serde_json::from_slice::<serde_json::Value>(line)
-        .map_err(|error| format!("the request is no JSON: {error}"))?;
+        .map_err(|error| format!("the request is not JSON: {error}"))?;
     match version["version"].as_u64() {
         Some(version) if version == u64::from(VERSION) => {}
         Some(version) => {
             return Err(format!(
-                "the request is of version {version} of the protocol, and this process knows version {VERSION}"
+                "the request has protocol version {version}, but this process supports version {VERSION}; use \
+                 the same mlprof version for both"
             ));
         }
-        None => return Err(format!("the request does not say \"version\": {VERSION}")),
+        None => return Err(format!("the request lacks \"version\": {VERSION}")),
     }
     let question = serde_json::from_slice::<Question>(line);
-    question.map(|it| it.request).map_err(|error| format!("the request is not known: {error}"))
+    question.map(|it| it.request).map_err(|error| format!("the request is unknown: {error}"))
 }
 
 fn answer(
@@ -122,7 +123,10 @@ fn answer(
         Request::Cancel => {
             write_line(stream, &Answer::Cancelled { recording: watcher.cancel_any() })
         }
-        _ => write_line(stream, &Answer::Error { message: "that cannot be asked".to_owned() }),
+        _ => write_line(
+            stream,
+            &Answer::Error { message: "the request is not supported".to_owned() },
+        ),
     }
 }
 
@@ -157,8 +161,8 @@ mod tests {
     #[test]
     fn what_cannot_be_understood_is_answered_by_a_sentence() {
         let error = |line: &str| understand(line.as_bytes()).expect_err("no request");
-        assert!(error("state").starts_with("the request is no JSON: "));
-        assert_eq!(error("{}"), "the request does not say \"version\": 1");
+        assert!(error("state").starts_with("the request is not JSON: "));
+        assert_eq!(error("{}"), "the request lacks \"version\": 1");
         assert!(error(r#"{"version": 2, "request": "state"}"#).contains("knows version 1"));
         assert!(error(r#"{"version": 1, "request": "stat"}"#).contains("unknown variant `stat`"));
         let state = understand(br#"{"version": 1, "request": "state", "later": true}"#);

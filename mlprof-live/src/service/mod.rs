@@ -53,6 +53,9 @@ fn listen_after_fork() {
     if !socket::is_of_this_process()
         && let Err(error) = start()
     {
-        say(format_args!("mlprof: nobody can look into this forked process: {}", Chain(&error)));
+        say(format_args!(
+            "mlprof: live inspection is off in this forked process: {}",
+            Chain(&error)
+        ));
     }
 }

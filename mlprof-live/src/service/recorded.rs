@@ -60,7 +60,8 @@ pub(crate) fn deliver_at_exit() {
         // This handler is called from C, so no panic may escape. The loop ends recordings
         // repeatedly, because another request may have waited for the first one.
         let _ = catch_unwind(|| {
-            shared::watcher().map(|watcher| watcher.end_any("the process ended meanwhile"))
+            shared::watcher()
+                .map(|watcher| watcher.end_any("the process ended during the recording"))
         });
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -134,8 +135,8 @@ pub(super) fn record(
         Err(message) => return Ok(Err(message)),
     };
     let Some(cycle) = cycle else {
-        let why = if notes.is_empty() { "nothing happened".to_owned() } else { notes.join("; ") };
-        return Ok(Err(format!("there is nothing to show: {why}")));
+        let why = if notes.is_empty() { "no event occurred".to_owned() } else { notes.join("; ") };
+        return Ok(Err(format!("the recording has no trace: {why}")));
     };
     Ok(written(&cycle, &wishes, notes, samples))
 }
@@ -155,7 +156,7 @@ fn run_of(watcher: &Watcher) -> RunContext {
 fn can_be_had(wishes: &RecordRequest) -> Result<(), String> {
     match why_no_steps() {
         Some(why) if wishes.steps.is_some() => {
-            Err(format!("no steps can be recorded, but a time (--seconds): {why}"))
+            Err(format!("cannot record steps: {why}; record a time instead (--seconds)"))
         }
         _ => samples::check(wishes),
     }
@@ -170,8 +171,7 @@ fn written(
 ) -> Outcome {
     let steps = cycle.steps.end - cycle.steps.start;
     let ops = complete_notes(cycle, wishes, &mut notes);
-    let trace =
-        compressed(cycle).map_err(|error| format!("the trace cannot be written: {error}"))?;
+    let trace = compressed(cycle).map_err(|error| format!("cannot write the trace: {error}"))?;
     let dropped = cycle.dropped;
     let recorded = Recorded {
         bytes: trace.len() as u64,
@@ -194,13 +194,13 @@ pub(crate) fn complete_notes(
 ) -> u64 {
     let steps = cycle.steps.end - cycle.steps.start;
     if let Some(asked) = wishes.steps.filter(|asked| steps < *asked) {
-        notes.push(format!("{steps} of {asked} steps were over by then"));
+        notes.push(format!("the recording has only {steps} of {asked} steps"));
     }
     let events = cycle.tracks().iter().flat_map(|track| track.events());
     let ops = events.filter(|event| event.action.kind() == ActionKind::Op).count() as u64;
     if ops == 0 && (wishes.ops || wishes.shapes) {
         let reason = mlprof_core::hook::reason_without_ops();
-        notes.push(format!("there are no ops in it: {reason}"));
+        notes.push(format!("the recording has no ops: {reason}"));
     }
     ops
 }

@@ -162,7 +162,7 @@ fn serve(mut listener: UnixListener, folders: &'static [PathBuf]) {
                 Err(error) => {
                     if !std::mem::replace(&mut said, true) {
                         say(format_args!(
-                            "mlprof: nobody can look in any more, as the socket was removed: {error}"
+                            "mlprof: live inspection is off, because the socket was removed: {error}"
                         ));
                     }
                     std::thread::sleep(LOOK);
@@ -190,7 +190,9 @@ fn welcome(stream: UnixStream) {
         _ => return refuse("this process belongs to another user".to_owned()),
     };
     let Some(place) = Place::take(&stream) else {
-        return refuse(format!("{MOST_CONNECTIONS} others ask this process at this moment"));
+        return refuse(format!(
+            "the process already has {MOST_CONNECTIONS} connections; try again later"
+        ));
     };
     // If no thread can be started, the connection closes.
     let _ = own_thread::spawn("mlprof-live-door", move || {

@@ -176,7 +176,7 @@ impl Watcher {
             let seconds = recording.asked.elapsed().as_secs_f64();
             let told = format!("requested by {} {seconds:.1} s ago", recording.requester);
             control.reserved_until = Some(Instant::now() + RESERVED);
-            self.end(&mut control, vec!["the user has cancelled it".to_owned()]);
+            self.end(&mut control, vec!["the user cancelled the recording".to_owned()]);
             Some(told)
         })
     }
@@ -217,12 +217,12 @@ impl Watcher {
                     self.begin(recording, guest, None);
                 }
                 Some(guest) if guest.of.is_none() && guest.began.elapsed() >= time => {
-                    let note = "no step began within the time that was asked for: it has no steps";
+                    let note =
+                        "the recording has no steps, because no step began in the requested time";
                     self.end(&mut control, vec![note.to_owned()]);
                 }
                 Some(guest) if guest.began.elapsed() >= time * 2 => {
-                    let note =
-                        "a step took longer than the time that was asked for: it is not whole";
+                    let note = "the last step is incomplete, because it took longer than the requested time";
                     self.end(&mut control, vec![note.to_owned()]);
                 }
                 _ => {}
@@ -285,7 +285,7 @@ impl Watcher {
             } else if let Some(missed) = recording.missed(running.steps) {
                 let at = running.steps;
                 let note =
-                    format!("it is at step {at}, too late for step {missed} to be the first");
+                    format!("cannot begin at step {missed}: the training is already at step {at}");
                 self.take_away(&mut control, vec![note]);
             }
             return;
@@ -308,7 +308,7 @@ impl Watcher {
         let Some(guest) = recording.as_mut().and_then(|it| it.guest.as_mut()) else { return };
         let Some(of) = guest.of else { return };
         match trainings.goes_on(of) {
-            None => self.end(control, vec!["the stage ended meanwhile".to_owned()]),
+            None => self.end(control, vec!["the stage ended during the recording".to_owned()]),
             Some(true) if guest.is_paused => {
                 guest.is_paused = false;
                 guest.profiler.resume();

@@ -22,7 +22,7 @@ fn the_user_cancels_whatever_waits_and_comes_first() {
     let told = watcher.cancel_any().expect("it waits");
     assert!(told.starts_with("requested by TensorBoard or XProf"), "{told}");
     let Ok(News::Over(notes, None)) = news.recv() else { panic!("it is over") };
-    assert_eq!(notes, ["the user has cancelled it"]);
+    assert_eq!(notes, ["the user cancelled the recording"]);
     for other in [Requester::Capture, Requester::Dynolog] {
         assert!(matches!(record(&watcher, other), Err(Busy::Reserved { .. })), "{other}");
     }

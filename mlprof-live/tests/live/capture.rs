@@ -56,7 +56,7 @@ fn said(program: &mut Program) -> String {
 }
 
 const NO_WHOLE_STEP: [&str; 2] =
-    ["no step began within the time", "a step took longer than the time"];
+    ["no step began in the requested time", "it took longer than the requested time"];
 
 /// Captures steps. On a busy machine, such a short time may contain no complete step, which
 /// produces a warning. The capture is then repeated.
@@ -132,17 +132,17 @@ fn one_captures_at_a_time() {
     let [error] = &other.errors[..] else { panic!("{other:?}") };
     let process = program.child.id();
     let remedy = format!(
-        "is not over; try again later, or cancel it with `mlprof record {process} --cancel`"
+        "is still active; try again later, or cancel it with `mlprof record {process} --cancel`"
     );
     assert!(error.ends_with(&remedy), "{error}");
     let mut local = program.connect();
     local.ask(Asked::Record(steps(1)));
     let error = local.error();
-    let holder = "cannot record: a recording that TensorBoard or XProf requested ";
-    assert!(error.starts_with(holder) && error.contains("is not over"), "{error}");
+    let holder = "cannot record: a recording requested by TensorBoard or XProf ";
+    assert!(error.starts_with(holder) && error.contains("is still active"), "{error}");
     let terminate = |session: &str| client.ask("Terminate", &Text { text: session.to_owned() });
     let (code, message) = terminate("another").expect_err("there is none");
-    assert_eq!((code, message.as_str()), (5, "no capture of a session \"another\" is under way"));
+    assert_eq!((code, message.as_str()), (5, "session \"another\" has no active capture"));
     assert_eq!(terminate(&request(1).session_id), Ok(Vec::new()));
     let space = answer.recv_timeout(PATIENCE).expect("it ended");
     assert_eq!(space.warnings, ["the capture was terminated"]);
@@ -151,7 +151,7 @@ fn one_captures_at_a_time() {
     local.ask(Asked::Record(steps(100)));
     program.wait_until(|state| state.is_recording);
     let other = client.capture(&request(10));
-    assert!(other.errors[0].contains("is not over"), "{other:?}");
+    assert!(other.errors[0].contains("is still active"), "{other:?}");
     assert!(program.end().0.success());
 }
 
@@ -160,7 +160,7 @@ fn without_a_step_there_is_a_warning() {
     let client = Client::of(port);
     let space = client.capture(&request(20));
     let all = [&space.errors[..], &space.warnings[..]].concat().join("; ");
-    assert!(all.contains("no step began within the time that was asked for"), "{space:?}");
+    assert!(all.contains("no step began in the requested time"), "{space:?}");
     for (milliseconds, why) in [(0, "0 ms cannot"), (600_001, "600001 ms cannot")] {
         let space = client.capture(&request(milliseconds));
         assert!(space.errors[0].starts_with(&format!("mlprof: {why} be recorded")), "{space:?}");
@@ -207,7 +207,7 @@ fn a_capture_outlives_the_training() {
     program.steps(5);
     assert!(program.end().0.success());
     let space = answer.recv_timeout(PATIENCE).expect("it is delivered");
-    assert_eq!(space.warnings, ["the stage ended meanwhile"]);
+    assert_eq!(space.warnings, ["the stage ended during the recording"]);
     assert_eq!(space.count("ProfilerStep"), 4, "the first one began before");
 }
 
@@ -223,7 +223,7 @@ fn monitors_hear_of_steps() {
     let text = monitor(0);
     assert!(text.contains(&format!("Process: {}, ", program.child.id())), "{text}");
     assert!(
-        text.ends_with("Stage: fit, 0 steps\nStep time (ms): no step ended meanwhile\n"),
+        text.ends_with("Stage: fit, 0 steps\nStep time (ms): no step ended in this interval\n"),
         "{text}"
     );
     let reader = std::thread::scope(|scope| {
@@ -241,7 +241,10 @@ fn monitors_hear_of_steps() {
     let (code, message) = client
         .ask("Monitor", &ProfileRequest { duration_ms: 600_001, ..Default::default() })
         .expect_err("too long");
-    assert_eq!((code, message.as_str()), (3, "600001 ms cannot be looked at: 600000 can"));
+    assert_eq!(
+        (code, message.as_str()),
+        (3, "cannot monitor for 600001 ms: the limit is 600000 ms")
+    );
     assert!(program.end().0.success());
 }
 
@@ -251,20 +254,20 @@ fn who_asks_for_what_is_not_there_hears_why() {
     for method in ["StartContinuousProfiling", "StopContinuousProfiling", "GetSnapshot"] {
         let (code, message) = client.ask(method, &request(1)).expect_err("there is none");
         assert_eq!(code, 12);
-        assert!(message.starts_with("mlprof keeps no profile that goes on"), "{message}");
+        assert!(message.starts_with("mlprof does not support continuous profiling"), "{message}");
     }
     let (code, message) = client.ask("Reboot", &request(1)).expect_err("there is none");
-    assert_eq!((code, message.as_str()), (12, "there is no method \"Reboot\""));
+    assert_eq!((code, message.as_str()), (12, "unknown method \"Reboot\""));
     let path = "/tensorflow.ProfilerService/Profile";
     let send = |uri: &str, body: Bytes| {
         let answer = client.send(to(uri).body(()).expect("a request"), body).1;
         answer.expect_err("it is refused")
     };
     let (code, message) = send("http://localhost/grpc.health.v1.Health/Check", Bytes::new());
-    assert_eq!((code, message.contains("mlprof answers")), (12, true));
+    assert_eq!((code, message.contains("mlprof supports only")), (12, true));
     let elsewhere = format!("http://evil.example:{port}{path}");
     let (code, message) = send(&elsewhere, framed(&request(1)));
-    assert_eq!((code, message.contains("only who asks for localhost")), (7, true));
+    assert_eq!((code, message.contains("only requests to localhost")), (7, true));
     let here = format!("http://localhost{path}");
     assert_eq!(send(&here, Bytes::new()).0, 3);
     assert_eq!(send(&here, vec![1, 0, 0, 0, 0].into()).0, 12);
@@ -391,7 +394,7 @@ fn an_answer_that_is_not_taken_is_kept_once() {
     });
     assert!(!program.state().is_recording);
     let other = Client::of(port).capture(&request(10));
-    assert!(other.errors[0].contains("TensorBoard or XProf requested"), "{other:?}");
+    assert!(other.errors[0].contains("requested by TensorBoard or XProf"), "{other:?}");
     drop((answered, send, holder));
     wait_until(|| {
         let space = Client::of(port).capture(&request(1));
@@ -418,17 +421,17 @@ fn the_user_cancels_a_capture_and_comes_first() {
     user.ask(Asked::Record(steps(1)));
     let error = user.error();
     assert!(
-        error.contains("TensorBoard or XProf requested") && error.contains("has not begun"),
+        error.contains("requested by TensorBoard or XProf") && error.contains("not started yet"),
         "{error}"
     );
     user.ask(Asked::Cancel);
     let told = user.answer();
     assert!(matches!(told, Some(Answer::Cancelled { recording: Some(_) })), "{told:?}");
     let space = waits.recv_timeout(PATIENCE).expect("it is over");
-    assert!(space.errors[0].contains("the user has cancelled it"), "{space:?}");
+    assert!(space.errors[0].contains("the user cancelled the recording"), "{space:?}");
     let again = Client::of(port).capture(&request(10));
     assert!(
-        again.errors[0].contains("the user has cancelled a recording; try again in"),
+        again.errors[0].contains("the user has just cancelled a recording; try again in"),
         "{again:?}"
     );
     user.ask(Asked::Record(steps(1)));

@@ -26,7 +26,8 @@ pub fn nothing_listens_unasked() {
     assert!(!program.folder.path().join("mlprof").exists());
     let (status, _, errors) = program.end();
     assert!(status.success());
-    let said = "mlprof: MLPROF_LIVE=perhaps: it is neither 1 (on) nor 0 (off); nobody can look in while it runs\n";
+    let said =
+        "mlprof: MLPROF_LIVE=perhaps: it is neither 1 (on) nor 0 (off); live inspection is off\n";
     assert_eq!(errors.matches(said).count(), 1, "{errors}");
 }
 
@@ -59,11 +60,11 @@ pub fn bad_requests_are_answered() {
     let mut program = Program::start("none");
     let mut connection = program.connect();
     connection.write(b"GET / HTTP/1.1\n");
-    assert!(connection.error().starts_with("the request is no JSON: "));
+    assert!(connection.error().starts_with("the request is not JSON: "));
     connection.write(b"{\"version\": 1, \"request\": \"record\", \"steps\": 0}\n");
     assert_eq!(connection.error(), "0 steps cannot be recorded: between 1 and 10000 can");
     connection.write(b"\xff\xfe\0\n");
-    assert!(connection.error().starts_with("the request is no JSON: "));
+    assert!(connection.error().starts_with("the request is not JSON: "));
     assert_eq!(connection.state().trainings.len(), 1, "the connection is as good as before");
     let mut long = vec![b' '; LONGEST_REQUEST as usize + 1];
     connection.write(&long);
@@ -81,7 +82,7 @@ pub fn so_many_may_ask_at_once() {
     let mut all: Vec<Connection> = (0..16).map(|_| program.connect()).collect();
     all.iter_mut().for_each(|connection| assert_eq!(connection.state().trainings.len(), 1));
     let error = program.connect().error();
-    assert_eq!(error, "16 others ask this process at this moment");
+    assert_eq!(error, "the process already has 16 connections; try again later");
     drop(all);
     wait_until(|| program.connect().is_heard());
 }
@@ -233,7 +234,8 @@ pub fn ports_without_their_doors_are_said() {
         let (status, _, errors) = Program::start_in("none", "", &more).end();
         assert!(status.success());
         let expected = format!(
-            ", as {variable} asks: the program was built without that; turn on the feature `{feature}` of its mlprof plugin\n"
+            ", although {variable} is set: the program lacks support; turn on the feature `{feature}` of its \
+             mlprof plugin\n"
         );
         assert!(errors.ends_with(&expected), "{errors}");
         assert_eq!(errors.lines().count(), 1, "{errors}");
@@ -247,9 +249,9 @@ pub fn a_push_without_its_feature_is_said() {
     let here = more("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318");
     let (status, _, errors) = Program::start_in("none", "", &here).end();
     assert!(status.success());
-    let expected = "mlprof: no metrics are pushed to http://localhost:4318/v1/metrics, as OTEL_EXPORTER_OTLP_ENDPOINT asks: \
-                    the program was built without that; turn on the feature `otlp` of its mlprof plugin \
-                    (OTEL_METRICS_EXPORTER=none says that none are wanted)\n";
+    let expected = "mlprof: cannot push metrics to http://localhost:4318/v1/metrics, although \
+                    OTEL_EXPORTER_OTLP_ENDPOINT is set: the program lacks support; turn on the feature `otlp` \
+                    of its mlprof plugin, or set OTEL_METRICS_EXPORTER=none to silence this message\n";
     assert_eq!(errors, expected);
     let mut unwanted = here;
     unwanted.extend(more("OTEL_METRICS_EXPORTER", "none"));

@@ -84,7 +84,7 @@ pub fn steps_are_written_where_dyno_says() {
     program.wait_until(|state| !state.is_recording);
     let (_, said, errors) = program.end();
     assert!(said.contains("ops were wanted: true\nwanted last: Interest()"), "{said}");
-    let expected = format!("mlprof: 2 steps that dynolog asked for are in {}\n", path.display());
+    let expected = format!("mlprof: 2 steps requested by dynolog are in {}\n", path.display());
     assert_eq!(errors, expected);
 }
 
@@ -148,11 +148,11 @@ pub fn a_daemon_may_come_late_talk_nonsense_and_be_started_anew() {
     let (status, _, errors) = program.end();
     assert!(status.success());
     for (part, times) in [
-        ("dynolog's daemon cannot be reached (", 1),
-        ("it is asked again every 1 s\n", 1),
-        ("a message of dynolog's daemon is ignored: ", 1),
-        ("cannot be recorded: ACTIVITIES_ITERATIONS=some: it is no number", 1),
-        ("cannot be recorded: none of its keys is known\n", 1),
+        ("mlprof cannot reach dynolog's daemon (", 1),
+        ("it retries every 1 s\n", 1),
+        ("ignoring a message from dynolog's daemon: ", 1),
+        ("cannot record for dynolog: ACTIVITIES_ITERATIONS=some: the value is not a number", 1),
+        ("cannot record for dynolog: the request has no known key\n", 1),
     ] {
         assert_eq!(errors.matches(part).count(), times, "{part} in {errors}");
     }
@@ -176,7 +176,9 @@ pub fn what_the_process_has_at_its_end_is_written() {
     assert!(status.success());
     assert_eq!(slices(&trace(&path), "training_step"), 3);
     assert!(
-        errors.contains("the stage ended meanwhile; 3 of 100 steps were over by then\n"),
+        errors.contains(
+            "the stage ended during the recording; the recording has only 3 of 100 steps\n"
+        ),
         "{errors}"
     );
     // This order has not begun when the process ends.
@@ -188,7 +190,7 @@ pub fn what_the_process_has_at_its_end_is_written() {
     let (status, _, errors) = program.end();
     assert!(status.success() && !path.exists());
     let said = format!(
-        "what dynolog asked for is not in {}: the process ended meanwhile\n",
+        "cannot write {} for dynolog: the process ended during the recording\n",
         path.display()
     );
     assert!(errors.contains(&said), "{errors}");
@@ -310,7 +312,7 @@ pub fn another_users_daemon_is_not_obeyed() {
     daemon.give_nothing();
     assert!(!program.state().is_recording);
     let (_, _, errors) = program.end();
-    let ignored = "what another user's process says in place of dynolog's daemon";
+    let ignored = "ignoring messages from another user's process in place of dynolog's daemon";
     assert_eq!(errors.matches(ignored).count(), 1, "{errors}");
 }
 
@@ -364,7 +366,7 @@ pub fn the_user_cancels_an_order() {
     assert!(threads(&program) <= before + 1, "{before} before");
     let mut user = program.connect();
     user.ask(Request::Record(steps(1)));
-    assert!(user.error().contains("a recording that dynolog requested "));
+    assert!(user.error().contains("a recording requested by dynolog "));
     user.ask(Request::Cancel);
     assert!(matches!(user.answer(), Some(Answer::Cancelled { recording: Some(_) })));
     user.ask(Request::Record(steps(1)));
@@ -374,7 +376,7 @@ pub fn the_user_cancels_an_order() {
     let path = file_of(&setting, &program, ".json");
     let (status, _, errors) = program.end();
     assert!(status.success() && !path.exists());
-    assert!(errors.contains(": the user has cancelled it\n"), "{errors}");
-    let refused = "cannot be recorded: what it asked for before is not over\n";
+    assert!(errors.contains(": the user cancelled the recording\n"), "{errors}");
+    let refused = "cannot record for dynolog: its previous recording is still active\n";
     assert_eq!(errors.matches(refused).count(), 20, "{errors}");
 }

@@ -101,7 +101,7 @@ pub fn it_is_said_why_no_folder_can_be_used() {
         HashMap::from([("XDG_RUNTIME_DIR", "/nowhere".into()), ("TMPDIR", "/nowhere".into())]);
     let said = Program::start_by(command, "none", "1", &more).end().2;
     for part in [
-        "mlprof: nobody can look in while it runs: cannot find a folder for sockets: ",
+        "mlprof: live inspection is off: cannot find a folder for sockets: ",
         "/nowhere/mlprof: No such file or directory",
         "it is not a folder",
         "set XDG_RUNTIME_DIR to a folder that only you may enter",

@@ -43,7 +43,7 @@ pub const CHECKS: &[(&str, fn())] = &[
 ];
 
 /// Message at the start of the push.
-const BEGUN: &str = "mlprof: metrics are pushed to ";
+const BEGUN: &str = "mlprof: pushing metrics to ";
 
 fn environment(
     collector: &Collector,
@@ -224,30 +224,30 @@ fn troubles() -> Vec<(Answer, &'static str)> {
     };
     let half = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100\r\n\r\nhalf";
     vec![
-        (Answer::Close, "metrics do not reach "),
-        (Answer::Bytes(half.to_vec()), "its answer is cut off"),
-        (Answer::Bytes(b"SSH-2.0-OpenSSH_9.2\r\n".to_vec()), "metrics do not reach "),
+        (Answer::Close, "cannot send metrics to "),
+        (Answer::Bytes(half.to_vec()), "its reply is incomplete"),
+        (Answer::Bytes(b"SSH-2.0-OpenSSH_9.2\r\n".to_vec()), "cannot send metrics to "),
         (
             Answer::of("503 Service Unavailable", "", b"come back"),
-            "it answers 503 Service Unavailable: come back; it is",
+            "it replies 503 Service Unavailable: come back; mlprof keeps retrying",
         ),
         // This body is a `google.rpc.Status` with a message.
         (
             Answer::of("400 Bad Request", protobuf, b"\x08\x03\x12\x07no rank"),
-            "does not take the metrics: it answers 400 Bad Request: no rank (said once)",
+            "does not accept the metrics: it replies 400 Bad Request: no rank (shown once)",
         ),
         (
             Answer::of("404 Not Found", "", b""),
-            "does not take the metrics: it answers 404 Not Found (said once)",
+            "does not accept the metrics: it replies 404 Not Found (shown once)",
         ),
         (
             Answer::of("301 Moved Permanently", "Location: http://127.0.0.1:1/\r\n", b""),
-            "it answers 301 Moved Permanently",
+            "it replies 301 Moved Permanently",
         ),
-        (Answer::of("200 OK", protobuf, b"<html>"), "its answer is none of OTLP"),
+        (Answer::of("200 OK", protobuf, b"<html>"), "its reply is not an OTLP message"),
         (
             Answer::of("200 OK", protobuf, &partial.encode_to_vec()),
-            "has rejected 4 of the values: out of [31m order (said once)",
+            "rejected 4 of the values: out of [31m order (shown once)",
         ),
     ]
 }
@@ -290,7 +290,7 @@ fn a_collector_that_was_away_gets_all_that_was_counted() {
     program.steps(1);
     let (status, _, errors) = program.end();
     assert!(status.success());
-    assert!(errors.contains("metrics do not reach ") && errors.contains("refused"), "{errors}");
+    assert!(errors.contains("cannot send metrics to ") && errors.contains("refused"), "{errors}");
 }
 
 fn a_collector_that_says_nothing_does_not_hold_up_the_end() {
@@ -302,7 +302,8 @@ fn a_collector_that_says_nothing_does_not_hold_up_the_end() {
     program.steps(9);
     let (status, said, errors) = program.end();
     assert!(status.success() && said.contains("calls: 9\n"), "{said}");
-    let expected = "mlprof: the last metrics were not taken within 2 s: the process ends without\n";
+    let expected =
+        "mlprof: the collector did not accept the last metrics within 2 s; they are lost\n";
     assert_eq!(errors, expected);
     // This push times out.
     let collector = Collector::start(Answer::Silence);
@@ -311,7 +312,7 @@ fn a_collector_that_says_nothing_does_not_hold_up_the_end() {
     wait_until(|| collector.connections() >= 3);
     let (status, _, errors) = program.end();
     assert!(status.success());
-    assert!(errors.contains("metrics do not reach ") && errors.contains("timeout"), "{errors}");
+    assert!(errors.contains("cannot send metrics to ") && errors.contains("timeout"), "{errors}");
     assert_eq!(errors.lines().count(), 1, "{errors}");
 }
 
@@ -335,8 +336,9 @@ fn what_cannot_be_pushed_is_said() {
     let (status, _, errors) = Program::start_in("none", "1", &all).end();
     assert!(status.success());
     let expected = format!(
-        "mlprof: no metrics are pushed to {}/v1/metrics, as OTEL_EXPORTER_OTLP_ENDPOINT asks: \
-         OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not spoken, only http/protobuf is, which collectors take at port 4318\n",
+        "mlprof: cannot push metrics to {}/v1/metrics, although OTEL_EXPORTER_OTLP_ENDPOINT is set: \
+         OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not supported; set it to http/protobuf, which collectors accept \
+         at port 4318\n",
         collector.url()
     );
     assert_eq!(errors, expected);
@@ -345,7 +347,7 @@ fn what_cannot_be_pushed_is_said() {
     assert!(status.success());
     assert!(
         errors.starts_with(
-            "mlprof: no metrics are pushed to here, as OTEL_EXPORTER_OTLP_METRICS_ENDPOINT asks: "
+            "mlprof: cannot push metrics to here, although OTEL_EXPORTER_OTLP_METRICS_ENDPOINT is set: "
         ),
         "{errors}"
     );
@@ -428,7 +430,10 @@ fn https_is_spoken_with_whom_is_trusted() {
         errors
     };
     let errors = run(&all);
-    assert!(errors.contains("metrics do not reach ") && errors.contains("certificate"), "{errors}");
+    assert!(
+        errors.contains("cannot send metrics to ") && errors.contains("certificate"),
+        "{errors}"
+    );
     assert!(!file.exists(), "who is not trusted gets nothing");
     all.insert("OTEL_EXPORTER_OTLP_CERTIFICATE", certificate.into());
     assert_eq!(run(&all), "");

@@ -86,8 +86,7 @@ pub fn a_second_request_is_told_to_wait() {
     second.ask(Request::Record(steps(1)));
     let error = second.error();
     let (process, own) = (program.child.id(), std::process::id());
-    let holder =
-        format!("cannot record: a recording that mlprof record (process {own}) requested ");
+    let holder = format!("cannot record: a recording requested by mlprof record (process {own}) ");
     assert!(error.starts_with(&holder), "{error}");
     let remedy = format!("try again later, or cancel it with `mlprof record {process} --cancel`");
     assert!(error.ends_with(&remedy), "{error}");
@@ -115,14 +114,17 @@ pub fn the_user_cancels_a_recording() {
     let told = cancel().expect("it waits");
     let requested = format!("requested by mlprof record (process {}) ", std::process::id());
     assert!(told.starts_with(&requested) && told.ends_with(" s ago"), "{told}");
-    assert_eq!(waits.error(), "there is nothing to show: the user has cancelled it");
+    assert_eq!(waits.error(), "the recording has no trace: the user cancelled the recording");
     assert_eq!(cancel(), None);
     // A cancelled recording that has begun delivers its data so far.
     let mut begun = ask(&program, steps(100));
     program.steps(5);
     assert!(cancel().is_some());
     let (recorded, _) = begun.recorded();
-    assert_eq!((recorded.steps, recorded.notes[0].as_str()), (3, "the user has cancelled it"));
+    assert_eq!(
+        (recorded.steps, recorded.notes[0].as_str()),
+        (3, "the user cancelled the recording")
+    );
     let (_, said, errors) = program.end();
     assert!(said.contains("wanted last: Interest()"), "{said}");
     assert_eq!(errors, "");
@@ -145,7 +147,7 @@ pub fn a_step_that_was_missed_is_said() {
     program.steps(1);
     let error = late.error();
     let expected =
-        "there is nothing to show: it is at step 25, too late for step 8 to be the first";
+        "the recording has no trace: cannot begin at step 8: the training is already at step 25";
     assert_eq!(error, expected);
     assert!(!program.state().is_recording);
     let (_, said, _) = program.end();
@@ -160,7 +162,10 @@ pub fn a_stage_that_ends_ends_the_recording() {
     let (recorded, trace) = connection.recorded();
     // The step that begins the recording and the warmup step are not included.
     assert_eq!((recorded.steps, slices(&trace, "training_step")), (4, 4));
-    assert_eq!(recorded.notes, ["the stage ended meanwhile", "4 of 100 steps were over by then"]);
+    assert_eq!(
+        recorded.notes,
+        ["the stage ended during the recording", "the recording has only 4 of 100 steps"]
+    );
     let (_, said, _) = program.end();
     assert!(said.contains("wanted last: Interest()"), "{said}");
 }
@@ -188,7 +193,7 @@ pub fn a_step_longer_than_the_request() {
     assert_eq!(recorded.steps, 0);
     assert_eq!(
         recorded.notes,
-        ["no step began within the time that was asked for: it has no steps"]
+        ["the recording has no steps, because no step began in the requested time"]
     );
     assert!(slices(&trace, "waiting") > 0, "what happened meanwhile is in it");
     std::fs::write(&go, "").expect("written");
@@ -207,7 +212,7 @@ pub fn a_last_step_that_does_not_end() {
     assert_eq!(recorded.steps, 2, "{recorded:?}");
     assert_eq!(
         recorded.notes,
-        ["a step took longer than the time that was asked for: it is not whole"]
+        ["the last step is incomplete, because it took longer than the requested time"]
     );
     assert_eq!(slices(&trace, "aten::mm"), 0, "ops were not asked for");
     std::fs::write(&go, "").expect("written");

@@ -78,18 +78,19 @@ pub fn whoever_asks_is_told_why_nothing_is_sampled() {
     let why = if can_be_sampled() {
         assert_eq!(
             refused(0),
-            "threads cannot be sampled: 0 samples per second were asked for: 1 to 20000 are possible"
+            "cannot start sampling at 0 samples per second: use a rate from 1 to 20000"
         );
-        "another sampler is running in this process, and there can be only one"
+        "cannot start sampling: another sampler is already running in this process"
     } else {
-        "mlprof-core is built without its feature `sampling`; turn on the feature `sampling` of the program's mlprof plugin"
+        "cannot start sampling: mlprof-core was built without its feature `sampling`; turn on the feature `sampling` of the \
+         program's mlprof plugin"
     };
-    assert_eq!(refused(99), format!("threads cannot be sampled: {why}"));
+    assert_eq!(refused(99), why);
     assert!(!program.state().is_recording, "and nothing is recorded");
     let dump = dump(&program);
     assert_eq!(dump.stacks, []);
     let last = dump.notes.last().expect("a note");
-    assert_eq!(last, &format!("there are no stacks: threads cannot be sampled: {why}"));
+    assert_eq!(last, &format!("stacks are not available: {why}"));
     program.steps(1);
     assert!(program.end().0.success());
 }

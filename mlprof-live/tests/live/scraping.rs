@@ -188,7 +188,11 @@ fn socket_of_port(port: u16) -> String {
 
 pub fn a_token_can_be_ones_own_or_none() {
     let scraped = Scraped::start("none", &[("MLPROF_METRICS_TOKEN", "off")]);
-    assert!(scraped.said.contains("for everybody on this machine"), "{}", scraped.said);
+    assert!(
+        scraped.said.contains("without a token for all users of this machine"),
+        "{}",
+        scraped.said
+    );
     let answer = scraped.ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && !scraped.token_file().exists());
     let port = scraped.address.rsplit_once(':').expect("a port").1.to_owned();
@@ -196,7 +200,7 @@ pub fn a_token_can_be_ones_own_or_none() {
     let mut other = Program::start_in("none", "0", &environment);
     let said = other.error_line();
     let expected =
-        format!("mlprof: there are no metrics: cannot listen on port {port} of 127.0.0.1: ");
+        format!("mlprof: metrics are not available: cannot listen on port {port} of 127.0.0.1: ");
     assert!(said.starts_with(&expected), "{said}");
     let token = other.folder.path().join("mlprof").join(other.identity.file_name(TOKEN));
     assert!(!token.exists(), "whoever cannot have the port leaves no token");

@@ -62,17 +62,18 @@ fn notes(totals: &Totals) -> Vec<String> {
             notes.push(format!("{count} {text}"));
         }
     };
-    note(totals.dropped, "ticks were dropped, as samples came faster than they could be taken");
-    note(totals.refused, "threads could not be sampled: there are too many threads or timers");
+    note(
+        totals.dropped,
+        "ticks were dropped, because samples arrived faster than they could be processed",
+    );
+    note(totals.refused, "threads were not sampled, because there are too many threads or timers");
     note(
         totals.tree.crowded,
-        "samples are counted at one of their callers, as there are too many \
-                               different stacks",
+        "samples are counted at one of their callers, because there are too many different stacks",
     );
     note(
         totals.tree.without_stack,
-        "samples have no callers: they hit a stack that is not the \
-                                     thread's own, or is nearly full",
+        "samples have no callers, because they hit a foreign or nearly full stack",
     );
     notes
 }

@@ -30,7 +30,7 @@ impl Signal {
             let before = disposition(number)?;
             (before.sa_sigaction == libc::SIG_DFL).then_some((number, before))
         });
-        let what = "take a real-time signal: the program uses all of them, or it";
+        let what = "take a free real-time signal";
         let (number, before) = free.into_iter().next().ok_or_else(|| system(what))?;
         let mut action = empty_action();
         action.sa_sigaction = handler as *const () as usize;

@@ -47,11 +47,11 @@ pub fn place(address: &str) -> Result<SocketAddr, String> {
 pub fn host_and_port(address: &str) -> Result<(String, u16), String> {
     const PORT: u16 = 50_050;
     let (host, port) = match address.rsplit_once(':') {
-        Some((host, port)) => (host, port.parse().map_err(|_| format!("{port} is no port"))?),
+        Some((host, port)) => (host, port.parse().map_err(|_| format!("{port} is not a port"))?),
         None => (address, PORT),
     };
     match host {
-        "" => Err("it names no host".to_owned()),
+        "" => Err("the address has no host".to_owned()),
         host => Ok((host.to_owned(), port)),
     }
 }

@@ -94,14 +94,14 @@ fn refused(arguments: &[&str], expected: &str) {
 fn what_cannot_be_answered_is_one_sentence() {
     let folder = tempfile::tempdir().expect("a folder");
     let tables = path(folder.path());
-    refused(&[tables, "straggler"], "there are no tables of traces in ");
+    refused(&[tables, "straggler"], "it has no trace tables");
     refused(&["/does/not/exist", "straggler"], "cannot read /does/not/exist: No such file");
     ranks(folder.path(), 2, 6, (1, 5_000));
     refused(
         &[tables, "stragler"],
-        "there is no question stragler; there are recorded, straggler, ",
+        "cannot find the question stragler; available questions: recorded, straggler, ",
     );
-    refused(&[tables, "select * from slice"], "there is no table slice in ");
+    refused(&[tables, "select * from slice"], "cannot find the table slice in ");
     refused(
         &[tables, "select * from slice"],
         "there are args, clocks, counters, flows, modules, ops, pauses, phases, ",
@@ -110,7 +110,7 @@ fn what_cannot_be_answered_is_one_sentence() {
     refused(&[tables, "selct 1 + 1 "], "selct");
     refused(&[tables, "does-not-exist.sql"], "cannot read does-not-exist.sql: ");
     refused(&[tables, "straggler", "--format", "parquet"], "--output FILE");
-    refused(&[tables, "straggler", "-o", "a.xlsx"], "a.xlsx: the name must end in ");
+    refused(&[tables, "straggler", "-o", "a.xlsx"], "a.xlsx: use the extension ");
     refused(
         &[tables, "straggler", "-o", "/does/not/exist/a.csv"],
         "cannot write /does/not/exist/a.csv",
@@ -137,9 +137,9 @@ fn what_can_be_read_is_read() {
     // A killed rank can leave a truncated or an empty file.
     let whole = fs::read(file("0-0.parquet")).expect("a file");
     fs::write(file("0-0.parquet"), &whole[..whole.len() / 2]).expect("a file");
-    count(30, &["steps/0-0.parquet is left out: it is not Parquet, or not all of it: "]);
+    count(30, &["steps/0-0.parquet: it is not Parquet, or is incomplete: "]);
     fs::write(file("2-1.parquet"), b"").expect("a file");
-    count(24, &["steps/0-0.parquet is left out", "steps/2-1.parquet is left out"]);
+    count(24, &["steps/0-0.parquet: ", "steps/2-1.parquet: "]);
     // This file has a later schema version.
     let key = whole.windows(13).position(|it| it == b"mlprof.schema").expect("the key");
     let digit = |byte: &u8| byte.is_ascii_digit();
@@ -148,19 +148,14 @@ fn what_can_be_read_is_read() {
     later[version] = b'9';
     fs::write(file("0-0.parquet"), &later).expect("a file");
     fs::write(file("2-1.parquet"), &whole).expect("a file");
-    count(
-        30,
-        &[
-            "steps/0-0.parquet is left out: it was written by a newer mlprof: its schema has the version 9",
-        ],
-    );
+    count(30, &["steps/0-0.parquet: a newer mlprof wrote it with schema version 9"]);
     // All files are unreadable.
     for name in ["0-0", "0-1", "1-0", "1-1", "2-0", "2-1"] {
         fs::write(file(&format!("{name}.parquet")), b"PAR1").expect("a file");
     }
     let output = program(&[path(folder.path()), "select 1 from steps"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("no file of the table steps in "), "{output:?}");
+    assert!(text(&output.stderr).contains("cannot read the table steps in "), "{output:?}");
 }
 
 /// Checks a trace without steps, devices and counters.

@@ -57,15 +57,15 @@ fn tables_in_s3_are_asked_as_those_of_a_folder() {
     let count =
         asked_of(&server.endpoint, "s3://fleet/traces/run 1", "select count(*) as n from steps");
     assert_eq!((count.status.code(), text(&count.stdout).trim()), (Some(1), r#"[{"n":30}]"#));
-    let note = "s3://fleet/traces/run 1/steps/0-0.parquet is left out: it is not Parquet, or not all of it: ";
+    let note = "s3://fleet/traces/run 1/steps/0-0.parquet: it is not Parquet, or is incomplete: ";
     assert!(text(&count.stderr).contains(note), "{count:?}");
     let address = "s3://nowhere/traces";
     refused(
         &asked_of(&server.endpoint, address, "straggler"),
-        &format!("there is no bucket for {address}, as {} says", server.endpoint),
+        &format!("cannot read {address}: {} has no such bucket", server.endpoint),
     );
     let nothing = asked_of(&server.endpoint, "s3://fleet/elsewhere", "straggler");
-    refused(&nothing, "there are no tables of traces in s3://fleet/elsewhere");
+    refused(&nothing, "cannot query s3://fleet/elsewhere: it has no trace tables");
 }
 
 /// Starts a server that sends this response to each connection, one at a time. Returns its address.
@@ -87,7 +87,7 @@ fn what_an_object_store_refuses_is_one_sentence() {
         "HTTP/1.1 403 Forbidden\r\nContent-Length: 36\r\nConnection: close\r\n\r\n<Error>SignatureDoesNotMatch</Error>",
     );
     let address = "s3://fleet/traces";
-    let expected = format!("{endpoint} does not allow that {address} is read: ");
+    let expected = format!("cannot read {address}: {endpoint} denies access: ");
     refused(&asked_of(&endpoint, address, "straggler"), &expected);
     // No server listens on this port.
     let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
@@ -96,10 +96,16 @@ fn what_an_object_store_refuses_is_one_sentence() {
     refused(&output, &format!("cannot read {address} from {endpoint}: "));
     let metadata = [("AWS_METADATA_ENDPOINT", endpoint.as_str()), ("AWS_REGION", "us-east-1")];
     let output = with_keys(&[address, "straggler"], &metadata);
-    refused(&output, &format!("there are no credentials for {address}: set AWS_ACCESS_KEY_ID"));
+    refused(
+        &output,
+        &format!("cannot read {address}: there are no credentials; set AWS_ACCESS_KEY_ID"),
+    );
     for (address, expected) in [
-        ("s3:///traces", "s3:///traces is no address of tables: it names no bucket"),
-        ("gs://fleet/traces", "gs://fleet/traces is neither a folder of this machine nor in S3"),
+        ("s3:///traces", "cannot read s3:///traces: the address has no bucket"),
+        (
+            "gs://fleet/traces",
+            "cannot read gs://fleet/traces: give a local folder or an S3 address",
+        ),
     ] {
         refused(&with_keys(&[address, "straggler"], &KEYS), expected);
     }

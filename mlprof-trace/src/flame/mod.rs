@@ -250,7 +250,8 @@ impl FlameGraph {
     pub fn export_svg(&self, path: impl AsRef<Path>, metric: FlameMetric) -> io::Result<()> {
         let lines = self.lines(metric);
         if lines.is_empty() {
-            let reason = format!("nothing was recorded of {}", metric.as_str());
+            let reason =
+                format!("cannot draw a flame graph: no stack has a value for {}", metric.as_str());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
         let title = format!("{}: {}", metric.as_str().replace('_', " "), self.title);

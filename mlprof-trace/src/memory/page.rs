@@ -32,16 +32,18 @@ pub(super) fn html(timeline: &MemoryTimeline) -> String {
     }
     if timeline.dropped > 0 {
         let dropped = timeline.dropped;
-        let _ =
-            write!(html, "<p>{dropped} allocations and frees are missing: levels are wrong.</p>");
+        let _ = write!(
+            html,
+            "<p>{dropped} allocations and frees are missing, so the levels are wrong.</p>"
+        );
     }
     for device in &timeline.devices {
         html.push_str(&svg(timeline, device));
         table(&mut html, timeline, device);
     }
     html.push_str(
-        "<p class=\"note\">Categories are known where a hook labelled the memory; else they are \
-         guessed from when it was allocated and how long it lived.</p></body></html>\n",
+        "<p class=\"note\">Hooks label the category of memory; without a label, the category is an estimate \
+         from the allocation time and lifetime.</p></body></html>\n",
     );
     html
 }
@@ -62,7 +64,7 @@ fn table(html: &mut String, timeline: &MemoryTimeline, device: &DeviceTimeline) 
             _ if row.is_from_before => "before the recording".to_owned(),
             (Some(op), Some(inside)) => format!("{op} in {inside}"),
             (Some(name), None) | (None, Some(name)) => name.clone(),
-            (None, None) => "nothing that was recorded".to_owned(),
+            (None, None) => "unknown".to_owned(),
         };
         let count = if row.allocations > 0 { row.allocations.to_string() } else { String::new() };
         table_row(html, row.bytes, peak.bytes, &count, row.category.in_words(), &by);

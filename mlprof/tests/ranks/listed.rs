@@ -102,7 +102,7 @@ pub fn what_waits_is_cancelled() {
     );
     let waits = waits.wait_with_output().expect("it ends");
     assert!(!waits.status.success(), "{waits:?}");
-    assert!(text(&waits.stderr).contains("the user has cancelled it"), "{waits:?}");
+    assert!(text(&waits.stderr).contains("the user cancelled the recording"), "{waits:?}");
 }
 
 /// Two containers share the socket folder. In each of them, the training is process 1.

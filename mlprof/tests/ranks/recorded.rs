@@ -174,7 +174,8 @@ pub fn who_records_already_is_said() {
     assert_eq!((recorded.is_success, recorded.paths.len()), (true, 1), "{}", recorded.errors);
     assert_eq!(read(&recorded.paths[0]).1.len(), 2);
     let expected = format!(
-        "mlprof: rank 1 (process {}) is not recorded: process {0}: cannot record: a recording that mlprof record (process {1}) requested ",
+        "mlprof: rank 1 (process {}) is not recorded: process {0}: cannot record: a recording requested by \
+         mlprof record (process {1}) ",
         second.process(),
         std::process::id()
     );

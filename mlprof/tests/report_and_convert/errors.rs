@@ -30,11 +30,11 @@ fn every_error_says_which_file_and_what_is_wrong_with_it() {
         ("newer", &newer, "it has schema version 2, and this mlprof supports versions up to"),
         ("kind", &other, "kind: unknown variant `complex`, expected one of `simple`"),
         ("damaged", &damaged, "damaged: missing field `wall_seconds`"),
-        ("trace", "{\"traceEvents\": []}", "is a trace in which nothing was recorded"),
+        ("trace", "{\"traceEvents\": []}", "the trace has no slices"),
         (
             "bad trace",
             "{\"traceEvents\": [{\"ph\": 1}]}",
-            "none of its events is a slice that can be read: 1 event was left out: kind \"1\" is not read",
+            "none of the trace's events is a readable slice: 1 event was left out: unsupported kind \"1\"",
         ),
     ] {
         let file = folder.file(name, content);

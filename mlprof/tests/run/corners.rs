@@ -79,8 +79,7 @@ fn calls_of_itself_at_the_end_of_a_function_take_no_stack() {
     // With line profiling, each call keeps a stack frame, so a warning is printed.
     let run = corner.mlprof("--lines corner::recursion::tail --quiet", "cargo run --release");
     assert_eq!(run.code, Some(0), "{run:?}");
-    let is_warning =
-        |line: &str| line.contains("corner::recursion::tail: it ends in calls of itself");
+    let is_warning = |line: &str| line.contains("corner::recursion::tail: it is tail recursive");
     assert!(run.stderr.lines().any(is_warning), "{run:?}");
 }
 

@@ -103,8 +103,7 @@ fn what_is_made_elsewhere_is_explained() {
     let shop = Shop::open();
     let run = shop.mlprof("--functions app::** --explain", "cargo build");
     assert_eq!(run.code, Some(0), "{run:?}");
-    let included =
-        "left out include!(concat!(env!(\"OUT_DIR\"),\"/made.rs\")): a file that is included";
+    let included = "left out include!(concat!(env!(\"OUT_DIR\"),\"/made.rs\")): the included file gets no hooks";
     assert!(run.stderr.contains(included), "{run:?}");
 }
 

@@ -51,7 +51,7 @@ fn tables_say_where_the_time_went() {
     let printed = text(&output.stdout);
     for line in [
         "Trace: rank 0 of 1, 2 steps, 6 slices, 200 µs",
-        "What the time of steps went into",
+        "Time breakdown of steps",
         " 100 µs  50.00 %               ops  (in no action)",
         "50.0 µs  25.00 %  waiting for data  [_TrainingEpochLoop].train_dataloader_next",
         "Critical path of all steps",
@@ -87,10 +87,11 @@ fn the_answers_begin_with_what_costs_time() {
         text(&output.stdout)
     };
     let tables = printed(&[path(&slow)]);
-    let line = "Finding: Steps wait for their data 5.00 ms of 20.0 ms (25.00 %). Up to 5.00 ms (25.00 %) can be saved";
+    let line = "Finding: Steps wait for data for 5.00 ms of 20.0 ms (25.00 %). Up to 5.00 ms (25.00 %) can be \
+                saved";
     let (finding, steps) = (tables.find(line), tables.find("\nSteps\n"));
     assert!(finding.is_some() && finding < steps, "{tables}");
-    let none = "\nNothing was found by data-waiting, unrecorded-time.\n";
+    let none = "\nNo findings from data-waiting, unrecorded-time.\n";
     assert!(printed(&[path(&good)]).contains(none), "{}", printed(&[path(&good)]));
     let json: Value = serde_json::from_str(&printed(&[path(&slow), "--json"])).expect("JSON");
     let findings = json["traces"][0]["findings"].as_array().expect("findings");
@@ -99,10 +100,10 @@ fn the_answers_begin_with_what_costs_time() {
     assert_eq!(json["traces"][0]["checked_rules"][0], "data-waiting");
     let explained = printed(&[path(&good), "--explain-rules"]);
     for line in [
-        "data-waiting: the loop waits for its data for long",
-        "   share = 0.1 (default 0.1): the part of the steps' time that waiting must be",
+        "data-waiting: the training loop spends much of the time waiting for data",
+        "   share = 0.1 (default 0.1): minimum share of the step time spent waiting",
         "   healthy: waiting: 200 µs, share: 1.00 %",
-        "   no inputs: nothing ran on a device",
+        "   no inputs: the trace has no device work",
     ] {
         assert!(explained.contains(line), "{line:?} is missing in:\n{explained}");
     }
@@ -149,7 +150,7 @@ fn a_page_has_what_can_be_read_and_is_written_over_no_trace() {
     let html = std::fs::read_to_string(&page).expect("a page");
     for part in [
         "<td>waiting for data<td class=\"n b25\" data-v=5e-05>50.0 µs",
-        "The critical path of step 2, 100 µs",
+        "Critical path of step 2, 100 µs",
         "a trace is missing: cannot read ",
     ] {
         assert!(html.contains(part), "{part:?} is missing in:\n{html}");
@@ -207,7 +208,7 @@ fn what_cannot_be_read_is_one_sentence_and_the_others_are_answered_for() {
             "this is not a trace: no JSON object with \"traceEvents\" and no list of events, but an object \
              with \"profiler\"",
         ),
-        (&empty, "it is a trace in which nothing was recorded"),
+        (&empty, "the trace has no slices; record it again while the program works"),
         (&missing, "No such file or directory (os error 2)"),
     ] {
         let output = mlprof(&["analyze", path(bad), path(&good)]);

@@ -100,7 +100,7 @@ fn what_cannot_be_compared_is_one_sentence() {
             report.as_path(),
             "this is not a trace: no JSON object with \"traceEvents\" and no list of events",
         ),
-        (&empty, "it is a trace in which nothing was recorded"),
+        (&empty, "the trace has no slices; record it again while the program works"),
         (&folder.path().join("missing.json"), "No such file or directory (os error 2)"),
         (nothing.path(), "cannot find a trace in "),
         (&few, "cannot judge any row, so --fail-above would always pass"),
@@ -144,5 +144,5 @@ fn tables_are_compared_with_json_and_without_slices() {
     std::fs::write(&ops, &whole[..whole.len() / 2]).expect("a file");
     let output = mlprof(&["diff", path(&tables), DIGITS]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains(" is not Parquet, or not all of it: "), "{output:?}");
+    assert!(text(&output.stderr).contains(": it is not Parquet, or is incomplete: "), "{output:?}");
 }

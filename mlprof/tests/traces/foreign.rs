@@ -76,7 +76,7 @@ fn files_of_the_same_steps_are_no_cycles() {
         let [first, second, third] = order.map(|place| path(&files[place]));
         let merged = mlprof(&["merge", first, second, third, path(&other)]);
         assert_eq!(merged.status.code(), Some(2), "{merged:?}");
-        assert!(text(&merged.stderr).contains("are both of rank 0"), "{merged:?}");
+        assert!(text(&merged.stderr).contains("both have the same cycle of rank 0"), "{merged:?}");
     }
     // Traces that cannot be combined are still analysed one by one, and the output is one JSON
     // document.
@@ -101,7 +101,7 @@ fn ranks_come_from_the_command_line_the_file_or_its_name() {
     let [a, b] = ["a.json", "b.json"].map(silent);
     let refused = mlprof(&["merge", path(&a), path(&b)]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-    assert!(text(&refused.stderr).contains("do not state their rank"), "{refused:?}");
+    assert!(text(&refused.stderr).contains("cannot determine the ranks of "), "{refused:?}");
     let (first, second) = (format!("5={}", path(&a)), format!("2={}", path(&b)));
     assert_eq!(ranks(&[&first, &second]), [2, 5]);
     let named = ["trace_rank-3.json", "rank_7/trace.json"].map(silent);

@@ -80,6 +80,6 @@ fn the_hottest_kernel_is_in_the_text_and_on_the_page() {
     let html = std::fs::read_to_string(&page).expect("a page");
     let device = html.find(">Device 2").expect("a device");
     let kernels = html[device..].find("attn_fwd").expect("a kernel");
-    let times = html[device..].find("What it did").expect("a table");
+    let times = html[device..].find("Device time by activity").expect("a table");
     assert!(kernels < times, "kernels come first");
 }

@@ -74,7 +74,7 @@ fn ranks_are_put_on_one_time_line_and_the_slow_one_is_named() {
     assert!(merged.status.success(), "{merged:?}");
     for expected in [
         "3 of 4 ranks",
-        "There is no trace of rank 3.",
+        "The traces of rank 3 are missing.",
         "5 collectives",
         "Rank 2 is slow",
         "the most in waiting for data, 350 µs of a step",
@@ -158,7 +158,7 @@ fn what_cannot_be_put_together_is_said() {
     };
     let again = folder.path().join("again.json");
     std::fs::copy(&files[0], &again).expect("a copy");
-    error(&["merge", path(&files[0]), path(&again)], "are both of rank 0, and of the same cycle");
+    error(&["merge", path(&files[0]), path(&again)], "both have the same cycle of rank 0");
     error(&["merge", path(&files[0]), "-o", "out.txt"], "must end in .json, .json.gz or .tar");
     let nothing = folder.path().join("nothing.json");
     std::fs::write(&nothing, "{}").expect("a file");
@@ -222,7 +222,7 @@ fn what_is_wrong_with_tables_is_said_and_the_others_are_read() {
     let merged = mlprof(&["merge", path(&tables)]);
     assert!(merged.status.success(), "{merged:?}");
     let said = text(&merged.stdout);
-    assert!(said.contains("wall clocks, which may differ"), "{said}");
+    assert!(said.contains("wall clocks, possibly unsynchronised"), "{said}");
     assert!(said.contains("Rank 2 is slow"), "that needs no clocks: {said}");
     // Another machine also calls itself rank 0.
     let other = folder.path().join("other.json");
@@ -232,7 +232,7 @@ fn what_is_wrong_with_tables_is_said_and_the_others_are_read() {
     let said = text(&refused.stderr);
     assert!(
         said.contains(
-            "has cycle 0 of rank 0 already, of the host host-0: tables of the host host-9"
+            "it already has tables of cycle 0 of rank 0 of host host-0; choose another folder"
         ),
         "{said}"
     );
@@ -240,10 +240,7 @@ fn what_is_wrong_with_tables_is_said_and_the_others_are_read() {
     assert!(convert(&other, &elsewhere).status.success());
     let merged = mlprof(&["merge", path(&tables), path(&elsewhere)]);
     assert_eq!(merged.status.code(), Some(2), "{merged:?}");
-    assert!(
-        text(&merged.stderr).contains("are both of rank 0, and of the same cycle"),
-        "{merged:?}"
-    );
+    assert!(text(&merged.stderr).contains("both have the same cycle of rank 0"), "{merged:?}");
     // The file is truncated to half of its size.
     let slices = tables.join("slices/1-0.parquet");
     let whole = std::fs::read(&slices).expect("it is there");
@@ -252,7 +249,10 @@ fn what_is_wrong_with_tables_is_said_and_the_others_are_read() {
         let output = mlprof(&[command, path(&tables)]);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         let said = text(&output.stderr);
-        assert!(said.contains("slices/1-0.parquet is not Parquet, or not all of it: "), "{said}");
+        assert!(
+            said.contains("slices/1-0.parquet: it is not Parquet, or is incomplete: "),
+            "{said}"
+        );
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(text(&output.stdout).contains("Rank 2 is slow"), "{command}: {output:?}");
     }

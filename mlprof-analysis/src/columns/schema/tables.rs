@@ -2,83 +2,85 @@
 
 use super::{Column, Kind, Table, column, integer, text};
 
-const RANK: Column = integer("rank", "the process among those that train together");
-const CYCLE: Column = integer("cycle", "the recorded cycle");
-const STEP: Column = integer("step", "the step's number");
+const RANK: Column = integer("rank", "rank of the process");
+const CYCLE: Column = integer("cycle", "recording cycle");
+const STEP: Column = integer("step", "step number");
 
 /// Slices, ordered by start.
 pub const SLICES: Table = Table {
     name: "slices",
-    about: "everything that has a duration, by its beginning",
+    about: "events with a duration, ordered by start",
     columns: &[
         RANK,
         CYCLE,
-        integer("step", "the step in which it began").optional(),
-        integer("id", "its number in the file, by its beginning").delta(),
-        integer("parent_id", "the slice directly around it").optional().plain(),
-        integer("track_id", "where it stands: tracks.track_id"),
-        integer("ts", "when it began, in nanoseconds of the trace's time").delta(),
-        integer("dur", "how long it took, in nanoseconds; without what is inside: ops.self, modules.self").noise(),
-        integer("depth", "how many slices are around it"),
-        text("category", "what kind of thing it is, in Kineto's words"),
-        text("name", "what happened"),
-        integer("stack_id", "what it is inside of, by names: stacks.stack_id"),
-        text("module", "the module that it belongs to").optional(),
+        integer("step", "step in which the slice began").optional(),
+        integer("id", "slice id, unique in the file, ordered by start").delta(),
+        integer("parent_id", "id of the enclosing slice").optional().plain(),
+        integer("track_id", "track of the slice: tracks.track_id"),
+        integer("ts", "start of the slice, in nanoseconds of trace time").delta(),
+        integer("dur", "duration in nanoseconds, with nested slices; self times are in ops.self and \
+                        modules.self").noise(),
+        integer("depth", "number of enclosing slices"),
+        text("category", "Kineto category"),
+        text("name", "name of the event"),
+        integer("stack_id", "stack of names around the slice: stacks.stack_id"),
+        text("module", "module to which the slice belongs").optional(),
         text(
             "phase",
-            "waiting for data, forward, backward, collectives or optimizer; of device work its launch's",
+            "waiting for data, forward, backward, collectives or optimizer; device work has the phase of its \
+             launch",
         )
         .optional(),
         text(
             "work",
-            "what kind of work it is: compute, communication or memory of a device; communication of an action in \
+            "kind of work: compute, communication or memory for device work; communication for actions in \
              which ranks wait for each other",
         )
         .optional(),
         text(
             "collective",
-            "the operation and the group of ranks, where each of them waits for all others in it",
+            "operation and group of ranks, if each rank waits for all others in the slice",
         )
         .optional(),
-        integer("correlation", "what ties launches to what they launched").optional().delta(),
-        text("shapes", "sizes of its inputs, as JSON").optional(),
+        integer("correlation", "correlation id of a launch and its device work").optional().delta(),
+        text("shapes", "input shapes as JSON").optional(),
         integer("flops", "floating-point operations").optional(),
-        integer("bytes", "bytes moved").optional(),
-        integer("arg_set_id", "what else is known: args.arg_set_id").optional().delta(),
+        integer("bytes", "number of bytes moved").optional(),
+        integer("arg_set_id", "additional arguments: args.arg_set_id").optional().delta(),
     ],
 };
 
 /// Nesting of slices by name.
 pub const STACKS: Table = Table {
     name: "stacks",
-    about: "which slices are inside of which, by their names",
+    about: "stacks of nested slices, by name",
     columns: &[
         RANK,
         CYCLE,
-        integer("stack_id", "its number in the file").delta(),
-        integer("parent_id", "the stack without its innermost name").optional().delta(),
-        text("name", "the innermost name"),
-        integer("depth", "how many names are around it"),
-        text("path", "the names from the outermost on, with ; between them; at most 16 of them"),
+        integer("stack_id", "stack id, unique in the file").delta(),
+        integer("parent_id", "stack_id of the stack without its innermost name").optional().delta(),
+        text("name", "innermost name"),
+        integer("depth", "number of enclosing names"),
+        text("path", "names from outermost to innermost, separated by ;, at most 16"),
     ],
 };
 
 /// Threads and streams.
 pub const TRACKS: Table = Table {
     name: "tracks",
-    about: "threads, and streams of devices",
+    about: "threads and device streams",
     columns: &[
         RANK,
         CYCLE,
-        integer("track_id", "its number in the file"),
+        integer("track_id", "track id, unique in the file"),
         text("kind", "thread, stream or other"),
-        text("name", "what it is called"),
-        integer("upid", "its process: processes.upid"),
-        integer("pid", "its process's number, or its device's").optional(),
-        integer("tid", "the thread's or stream's number").optional(),
-        integer("device", "the device that it is of").optional(),
-        integer("stream", "the stream that it is").optional(),
-        integer("parent_id", "the track that its slices cross slices of").optional(),
+        text("name", "name of the track"),
+        integer("upid", "process: processes.upid"),
+        integer("pid", "process id, or device number").optional(),
+        integer("tid", "thread id, or stream number").optional(),
+        integer("device", "device of the stream").optional(),
+        integer("stream", "stream number").optional(),
+        integer("parent_id", "track whose slices overlap with those of this track").optional(),
     ],
 };
 
@@ -89,72 +91,69 @@ pub const THREADS: Table = Table {
     columns: &[
         RANK,
         CYCLE,
-        integer("utid", "its track: tracks.track_id"),
-        integer("upid", "its process: processes.upid"),
-        integer("tid", "its own number").optional(),
-        text("name", "what it is called"),
-        integer("is_main_thread", "1 if its number is that of its process, else 0"),
+        integer("utid", "track: tracks.track_id"),
+        integer("upid", "process: processes.upid"),
+        integer("tid", "thread id").optional(),
+        text("name", "name of the thread"),
+        integer("is_main_thread", "1 if the thread id equals the process id, otherwise 0"),
     ],
 };
 
 /// Readings of the machine's clocks.
 pub const CLOCKS: Table = Table {
     name: "clocks",
-    about: "what the machine's clocks showed at some moments: what relates ranks' times",
+    about: "readings of the machine's clocks, which align the times of several ranks",
     columns: &[
         RANK,
         CYCLE,
-        integer("ts", "the moment, in nanoseconds of the trace's time"),
-        integer("realtime", "the wall clock: nanoseconds of Unix time"),
-        integer("monotonic", "the clock that nobody sets, in nanoseconds").optional(),
-        integer("error", "by how much ts may be wrong, in nanoseconds"),
+        integer("ts", "time of the reading, in nanoseconds of trace time"),
+        integer("realtime", "wall clock, in nanoseconds of Unix time"),
+        integer("monotonic", "monotonic clock, in nanoseconds").optional(),
+        integer("error", "uncertainty of ts, in nanoseconds"),
     ],
 };
 
 /// Processes and devices.
 pub const PROCESSES: Table = Table {
     name: "processes",
-    about: "processes, and devices, which stand as processes in traces",
+    about: "processes, and devices, which traces list as processes",
     columns: &[
         RANK,
         CYCLE,
-        integer("upid", "its number in the file"),
-        integer("pid", "its own number").optional(),
-        text("name", "what it is called"),
-        text("labels", "what is said beside it: CPU, GPU 0"),
+        integer("upid", "process id, unique in the file"),
+        integer("pid", "process id of the operating system").optional(),
+        text("name", "name of the process"),
+        text("labels", "label in the trace viewer, such as CPU or GPU 0"),
     ],
 };
 
 /// Additional arguments of slices.
 pub const ARGS: Table = Table {
     name: "args",
-    about: "what slices have besides",
+    about: "additional arguments of slices",
     columns: &[
         RANK,
         CYCLE,
         integer("arg_set_id", "slices.arg_set_id").delta(),
-        text("flat_key", "what it is"),
-        text("key", "what it is"),
-        integer("int_value", "a number").optional(),
-        text("string_value", "a text").optional(),
-        column("real_value", Kind::Real, "a number with a fraction").optional(),
+        text("flat_key", "name of the argument without array indices"),
+        text("key", "name of the argument"),
+        integer("int_value", "value, if it is an integer").optional(),
+        text("string_value", "value, if it is a text").optional(),
+        column("real_value", Kind::Real, "value, if it is a floating-point number").optional(),
     ],
 };
 
 /// Flow arrows between slices.
 pub const FLOWS: Table = Table {
     name: "flows",
-    about: "what led to what: arrows from slice to slice",
+    about: "flow arrows from slice to slice",
     columns: &[
         RANK,
         CYCLE,
-        integer("id", "its number in the file").delta(),
-        integer("slice_out", "where it begins: slices.id").delta(),
-        integer("slice_in", "where it ends: slices.id").delta(),
-        text(
-            "category",
-            "fwdbwd: forward to backward op; ac2g: launch to what was launched; other",
-        ),
+        integer("id", "flow id, unique in the file").delta(),
+        integer("slice_out", "slice at the start of the arrow: slices.id").delta(),
+        integer("slice_in", "slice at the end of the arrow: slices.id").delta(),
+        text("category", "fwdbwd: forward to backward op; ac2g: launch to device work; other"),
     ],
 };
 
@@ -165,11 +164,11 @@ pub const COUNTERS: Table = Table {
     columns: &[
         RANK,
         CYCLE,
-        integer("id", "its number in the file").delta(),
-        integer("ts", "when, in nanoseconds of the trace's time").delta(),
-        integer("upid", "whose: processes.upid"),
-        text("name", "what is counted"),
-        column("value", Kind::Real, "how much"),
+        integer("id", "id of the value, unique in the file").delta(),
+        integer("ts", "time of the value, in nanoseconds of trace time").delta(),
+        integer("upid", "process: processes.upid"),
+        text("name", "name of the counter"),
+        column("value", Kind::Real, "value of the counter"),
     ],
 };
 
@@ -182,102 +181,100 @@ pub const STEPS: Table = Table {
         CYCLE,
         STEP,
         text("stage", "fit, validate, test or predict").optional(),
-        integer("ts", "when it began, in nanoseconds of the trace's time").delta(),
-        integer("dur", "how long it took without pauses of the recording, in nanoseconds"),
-        integer("waiting_for_data", "how long of it the loop waited for data, in nanoseconds"),
+        integer("ts", "start of the step, in nanoseconds of trace time").delta(),
+        integer("dur", "duration without recording pauses, in nanoseconds"),
+        integer("waiting_for_data", "time in which the loop waited for data, in nanoseconds"),
     ],
 };
 
 /// Uninterrupted parts of steps.
 pub const STEP_PARTS: Table = Table {
     name: "step_parts",
-    about: "the parts of steps: several of a step that something interrupted, as a validation does",
+    about: "uninterrupted parts of steps; a step with an interruption, such as a validation, has several",
     columns: &[
         RANK,
         CYCLE,
         STEP,
-        integer("ts", "when the part began, in nanoseconds of the trace's time").delta(),
-        integer("dur", "how long the part took, in nanoseconds"),
+        integer("ts", "start of the part, in nanoseconds of trace time").delta(),
+        integer("dur", "duration of the part, in nanoseconds"),
     ],
 };
 
 const STRETCH: [Column; 4] = [
     RANK,
     CYCLE,
-    integer("ts", "when the stretch began, in nanoseconds of the trace's time").delta(),
-    integer("dur", "the stretch's length, in nanoseconds"),
+    integer("ts", "start of the interval, in nanoseconds of trace time").delta(),
+    integer("dur", "duration of the interval, in nanoseconds"),
 ];
 
 /// Window that the device results cover.
 pub const WINDOWS: Table = Table {
     name: "windows",
-    about: "the time that answers about devices count, without pauses: from the first to the last step, or the whole \
-            trace if it has no steps",
+    about: "time window of the device results, without pauses: from the first to the last step, or the whole \
+            trace without steps",
     columns: &STRETCH,
 };
 
 /// Recording pauses.
 pub const PAUSES: Table = Table {
     name: "pauses",
-    about: "pauses of the recording, as it makes them for a validation within an epoch",
+    about: "recording pauses, such as for a validation within an epoch",
     columns: &STRETCH,
 };
 
 /// Consecutive actions that steps consist of.
 pub const STAGES: Table = Table {
     name: "stages",
-    about: "what steps are made of: the actions directly inside, whose dur add up to the step's",
+    about: "top-level actions of steps; the dur of a step's rows add up to its duration",
     columns: &[
         RANK,
         CYCLE,
         STEP,
-        integer("ord", "which of them it was first, from 0; the rest of the step is the last"),
-        text("action", "the action; empty for the rest"),
-        integer("dur", "how long all of its calls took, in nanoseconds"),
+        integer("ord", "order of the first calls, from 0; the rest of the step comes last"),
+        text("action", "action; empty for the rest of the step"),
+        integer("dur", "total duration of the calls, in nanoseconds"),
     ],
 };
 
 /// Step stages that are comparable between ranks.
 pub const PHASES: Table = Table {
     name: "phases",
-    about: "what steps of all ranks are made of, to see who holds the others up; their dur add up to the step's",
+    about: "phases of steps, comparable between ranks, to find slow ranks; the dur of a step's rows add up to \
+            its duration",
     columns: &[
         RANK,
         CYCLE,
         STEP,
         text("stage", "fit, validate, test or predict").optional(),
-        integer("ord", "the order in which they run, from 0; the same in every step of every rank"),
+        integer("ord", "order of the phases, from 0; the same in every step of every rank"),
         text(
             "phase",
             "waiting for data, forward, backward, device work, collectives, optimizer or other",
         ),
-        integer("waits", "1 if ranks wait for each other in it, else 0"),
-        integer("dur", "how long it took, in nanoseconds"),
+        integer("waits", "1 if ranks wait for each other in the phase, otherwise 0"),
+        integer("dur", "duration of the phase, in nanoseconds"),
     ],
 };
 
 /// Sums per step and name, small enough for a fleet to keep for every run.
 pub const OPS: Table = Table {
     name: "ops",
-    about: "sums per step and name, which a fleet can keep of every run",
+    about: "sums per step and name, small enough to keep for every run of a fleet",
     columns: &[
         RANK,
         CYCLE,
-        integer("step", "the step in which they began").optional(),
-        text("category", "what kind of thing it is"),
-        text("name", "what happened"),
-        text("work", "what kind of work it is, as in slices").optional(),
-        integer("n", "how often"),
-        integer(
-            "sum",
-            "how long together, what is inside of its like counted once, in nanoseconds",
-        ),
-        integer("self", "how long it was the innermost, in nanoseconds"),
-        integer("min", "the shortest"),
-        integer("max", "the longest"),
+        integer("step", "step in which the slices began").optional(),
+        text("category", "Kineto category"),
+        text("name", "name of the event"),
+        text("work", "kind of work, as in slices").optional(),
+        integer("n", "number of calls"),
+        integer("sum", "inclusive time in nanoseconds; nested calls of the same name count once"),
+        integer("self", "self time, in nanoseconds"),
+        integer("min", "shortest call, in nanoseconds"),
+        integer("max", "longest call, in nanoseconds"),
         integer(
             "device",
-            "time on devices of what they launched and no op inside of them, in nanoseconds",
+            "device time of directly launched work, without work of nested ops, in nanoseconds",
         ),
     ],
 };
@@ -289,34 +286,34 @@ pub const MODULES: Table = Table {
     columns: &[
         RANK,
         CYCLE,
-        integer("step", "the step in which they began").optional(),
-        text("module", "the module"),
-        integer("n", "how often its forward ran"),
-        integer("self", "time of its own on threads, with its backward ops, in nanoseconds"),
-        integer("device", "time on devices of what that launched, in nanoseconds"),
+        integer("step", "step in which the slices began").optional(),
+        text("module", "module path"),
+        integer("n", "number of forward calls"),
+        integer("self", "host self time with backward ops, in nanoseconds"),
+        integer("device", "device time of the work launched in the self time, in nanoseconds"),
     ],
 };
 
 /// Metadata of each process.
 pub const RANKS: Table = Table {
     name: "ranks",
-    about: "the process that recorded a cycle",
+    about: "processes that recorded a cycle",
     columns: &[
         RANK,
         CYCLE,
-        integer("world_size", "how many train together"),
-        text("host", "its machine").optional(),
-        text("boot_id", "since when that runs: who has the same shares its monotonic clock")
+        integer("world_size", "number of ranks in the job"),
+        text("host", "host name of the machine").optional(),
+        text("boot_id", "boot id of the machine; ranks with the same id share a monotonic clock")
             .optional(),
         text("stage", "fit, validate, test or predict").optional(),
-        integer("base_ns", "nanoseconds of Unix time at the zero of the trace's time"),
-        integer("dropped", "events that the recorder had no room for"),
+        integer("base_ns", "Unix time at zero of trace time, in nanoseconds"),
+        integer("dropped", "number of events dropped during recording"),
         integer(
             "not_understood",
-            "events that were left out, as no slices with a time and a place",
+            "number of skipped events, which are not slices with a time and a track",
         ),
-        text("cut_short", "why the end of the trace is missing, if it is").optional(),
-        integer("events", "events of the file, whether they were left out or not").optional(),
+        text("cut_short", "reason for a missing end of the trace").optional(),
+        integer("events", "number of events in the file, including skipped events").optional(),
     ],
 };
 

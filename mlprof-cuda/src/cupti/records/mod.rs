@@ -39,7 +39,7 @@ pub(crate) enum Record {
 
 /// Error for a record with fewer bytes than the prefix of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a record of CUPTI is cut off: {available} bytes of at least {needed}")]
+#[error("a CUPTI record is truncated: it has {available} of at least {needed} bytes")]
 pub(crate) struct Truncated {
     /// Number of bytes that the prefix has.
     pub(crate) needed: usize,

@@ -272,7 +272,7 @@ fn kinds_that_are_not_known_are_named_by_their_number() {
     assert_eq!(read(&[]), Err(Truncated { needed: 4, available: 0 }));
     assert_eq!(
         Truncated { needed: 4, available: 3 }.to_string(),
-        "a record of CUPTI is cut off: 3 bytes of at least 4"
+        "a CUPTI record is truncated: it has 3 of at least 4 bytes"
     );
 }
 

@@ -56,8 +56,7 @@ pub const ALL: &[Scene] = &[
         environment: &[RATE, (LIBRARY, "/nowhere/libnvidia-ml.so.1")],
         play: || {
             failures::says(
-                "no device counters: NVML (/nowhere/libnvidia-ml.so.1) is not there; it comes with \
-                 NVIDIA's driver",
+                "no device counters: cannot load NVML (/nowhere/libnvidia-ml.so.1): ",
                 0,
             );
         },
@@ -70,7 +69,12 @@ pub const ALL: &[Scene] = &[
     Scene {
         name: "no driver",
         environment: &[RATE, ("FAKE_NVML_INIT", "9")],
-        play: || failures::says("no device counters: NVIDIA's driver is not loaded", 0),
+        play: || {
+            failures::says(
+                "no device counters: NVML is installed, but NVIDIA's driver is not loaded",
+                0,
+            )
+        },
     },
     Scene {
         name: "not permitted",
@@ -81,23 +85,25 @@ pub const ALL: &[Scene] = &[
         name: "versions differ",
         environment: &[RATE, ("FAKE_NVML_INIT", "18")],
         play: || {
-            failures::says("no device counters: NVML and the driver that runs are of different", 0)
+            failures::says("no device counters: NVML and the running driver have different", 0)
         },
     },
     Scene {
         name: "no device",
         environment: &[RATE, ("FAKE_NVML_DEVICES", "0")],
-        play: || failures::says("no device counters: NVML shows this process no device", 0),
+        play: || failures::says("no device counters: NVML finds no device for this process", 0),
     },
     Scene {
         name: "none visible",
         environment: &[RATE, ("CUDA_VISIBLE_DEVICES", "")],
-        play: || failures::says("no device counters: CUDA_VISIBLE_DEVICES= names no device", 0),
+        play: || {
+            failures::says("no device counters: CUDA_VISIBLE_DEVICES= names no existing device", 0)
+        },
     },
     Scene {
         name: "only a part",
         environment: &[RATE, ("CUDA_VISIBLE_DEVICES", "MIG-1234")],
-        play: || failures::says("parts of a device have no counters (MIG-1234", 0),
+        play: || failures::says("CUDA_VISIBLE_DEVICES=MIG-1234 names MIG instances", 0),
     },
     Scene {
         name: "no rate",
@@ -177,8 +183,7 @@ fn numbers(report: &TensorReport) -> Vec<u32> {
 /// Returns `true` if the report has no notes, except for those about the missing driver and
 /// framework.
 fn has_no_notes(report: &TensorReport) -> bool {
-    let expected =
-        ["no kernels and copies of CUDA", "there are no ops, because nothing tells of any"];
+    let expected = ["no CUDA kernels and copies", "there are no ops, because nothing tells of any"];
     let is_expected = |note: &String| expected.iter().any(|expected| note.starts_with(expected));
     report.header.notes.iter().all(is_expected)
 }

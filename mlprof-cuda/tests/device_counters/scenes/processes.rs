@@ -27,7 +27,7 @@ pub(super) fn forks_while_it_samples() {
             let (report, _) = record(|profiler| {
                 drop(profile!("in the child"));
                 if round % 5 == 0 {
-                    let note = "it was forked after NVML was loaded";
+                    let note = "it was forked after its parent had loaded NVML";
                     until(note, || profiler.summary().contains(note));
                 }
             });

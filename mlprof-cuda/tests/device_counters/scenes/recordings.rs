@@ -97,7 +97,7 @@ pub(super) fn by_the_program() {
 
     DeviceCounters::new().devices([7]).start().expect("a rate");
     let (report, _) = record(|profiler| {
-        let note = "none of the devices [7] is there, only 0, 1, 2";
+        let note = "none of the devices [7] exists; available devices: 0, 1, 2";
         until(note, || profiler.summary().contains(note));
         work(50);
     });

@@ -149,7 +149,7 @@ pub fn no_context() {
     drop(profiler.profile_device("region", Stream::default_stream()));
     let report = profiler.snapshot();
     assert_eq!((host_calls(&report, "region"), report.device_regions.len()), (1, 0));
-    assert!(says(&report, "the thread had no context of CUDA yet"), "{:?}", report.header.notes);
+    assert!(says(&report, "the thread had no CUDA context yet"), "{:?}", report.header.notes);
     assert_eq!(fake.calls("cuEventRecord"), 0);
 }
 

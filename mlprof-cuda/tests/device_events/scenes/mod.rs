@@ -55,10 +55,12 @@ pub const ALL: &[Scene] = {
         scene("a fork", Fake, failures::a_fork),
         scene("no driver", Missing, || failures::unusable("/nowhere/libcuda.so")),
         scene("no device", NoDevice, || {
-            failures::unusable("CUDA's driver does not start: cuInit: FAKE_ERROR_100")
+            failures::unusable("cannot initialise the CUDA driver: cuInit: FAKE_ERROR_100")
         }),
         scene("too old a driver", Ancient, || {
-            failures::unusable("CUDA's driver is too old: it has no function cuDeviceTotalMem_v2")
+            failures::unusable(
+                "the CUDA driver is too old: it lacks the function cuDeviceTotalMem_v2",
+            )
         }),
     ]
 };

@@ -153,7 +153,7 @@ fn a_cluster_that_is_not_there_is_one_sentence() {
     let ask = |address: &str| run(&[path(folder.path()), "straggler", "--cluster", address]);
     let nobody = format!("df://127.0.0.1:{}", free_port());
     refused(&ask(&nobody), &format!("cannot reach the cluster at {nobody}: "));
-    refused(&ask("127.0.0.1:50050"), "127.0.0.1:50050 is no scheduler of a cluster");
+    refused(&ask("127.0.0.1:50050"), "cannot use 127.0.0.1:50050 as a cluster scheduler");
     let both = [path(folder.path()), "steps", "--cluster", &nobody, "--memory", "7"];
     assert!(text(&run(&both).stderr).contains("cannot be used with"));
 }

@@ -67,7 +67,7 @@ pub fn no_timers() {
         std::thread::sleep(Duration::from_millis(500));
         let notes = sampler.report().samples.notes;
         println!("{notes:?}");
-        let refused = "5 threads could not be sampled";
+        let refused = "5 threads were not sampled";
         assert!(notes.iter().any(|note| note.starts_with(refused)), "{notes:?}");
         set_limit(libc::RLIMIT_SIGPENDING, u64::MAX);
         let began = Instant::now();
@@ -80,7 +80,7 @@ pub fn no_timers() {
         let after = sampler.stop().samples;
         assert!(after.samples >= 100, "{} samples", after.samples);
         println!("{} samples after {:?}; {:?}", after.samples, began.elapsed(), after.notes);
-        let note = after.notes.iter().find(|note| note.contains("could not be sampled"));
+        let note = after.notes.iter().find(|note| note.contains("were not sampled"));
         assert_eq!(note, None, "all are sampled by now");
     });
 }
