@@ -45,7 +45,7 @@ fn what_is_not_finite_is_a_finding() {
     let found = mlprof("--findings");
     let sentence = "1. In step 20 what [module]Linear: hidden returned is not finite: ";
     assert!(found.contains(sentence), "{found}");
-    assert!(found.contains("Costs no time, but what is learned\n"), "{found}");
+    assert!(found.contains("Costs no time, but training quality\n"), "{found}");
     let explained = mlprof("--explain-rules");
     for rule in ["exploding-gradient", "vanishing-gradient", "dead-activation", "update-ratio"] {
         assert!(explained.contains(&format!("{rule}: ")), "{rule}: {explained}");

@@ -290,8 +290,8 @@ fn written(rendered: RenderedReport, setting: impl Fn(Output) -> Output) -> (Str
 fn what_is_found_stands_whole_in_files_below_all_that_was_there() {
     let (text, report) = written(rendered(1.0), |output| output);
     let whole = text.strip_prefix("FIT Profiler Report\n\nNote: a note\n").expect("it is below");
-    assert!(whole.starts_with("\nFindings, what costs most first\n\n1. Saving 20"), "{whole}");
-    assert!(whole.contains("   What to do: save less often"), "{whole}");
+    assert!(whole.starts_with("\nFindings, largest cost first\n\n1. Saving 20"), "{whole}");
+    assert!(whole.contains("   Remedy: save less often"), "{whole}");
     assert_eq!(report.findings().len(), 1);
     assert_eq!(report.findings()[0].rule, "checkpoints");
 }
