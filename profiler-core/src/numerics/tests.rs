@@ -98,7 +98,7 @@ fn a_step_that_is_not_recorded_is_watched_and_the_next_one_recorded() {
     let first = report.first_not_finite.expect("it is seen");
     assert_eq!((first.step, &*first.name), (2, "layer"));
     assert_eq!((report.not_finite, report.recorded_steps), (2, 1));
-    let sentence = "in step 2 what layer returned is not finite: 1 infinite of 2 numbers";
+    let sentence = "in step 2 the output of layer is not finite: 1 infinite of 2 numbers";
     assert_eq!(first.what_is_not_finite(), sentence);
     let unwatched = run(NumericsProfiler::new().every(0).watch(false));
     assert_eq!((unwatched.first_not_finite, unwatched.recorded_steps), (None, 0));
@@ -301,7 +301,7 @@ fn what_a_device_reduces_is_waited_for_when_the_step_ends_and_in_the_order_of_th
         assert_eq!(waits(), 10, "a device that has failed is not asked for the input");
         let reason = profiler.reason_to_stop().expect("it is seen now");
         // In a step that is only watched, a device only counts the non-finite values.
-        let said = "in step 1 what second returned is not finite: 1 infinite of 2 numbers. Its input was finite";
+        let said = "in step 1 the output of second is not finite: 1 infinite of 2 numbers. Its input was finite";
         assert_eq!(reason, said);
         tell("first", &[5.0, 5.0]);
         profiler.step();

@@ -210,6 +210,6 @@ mod tests {
         healthy(NAME, waited(0.4));
         let mut of_a_stream = waited(1.2);
         of_a_stream.device_idle[0].stream = Some(7);
-        assert!(missing(NAME, of_a_stream).contains("counters"));
+        assert!(missing(NAME, of_a_stream).contains("counter samples"));
     }
 }

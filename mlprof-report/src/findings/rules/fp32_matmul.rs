@@ -106,6 +106,6 @@ mod tests {
         ] {
             healthy(NAME, recorded(vec![kernel(name, 500, 1.8)]));
         }
-        assert!(missing(NAME, recorded(vec![op("aten::mm", 9, 1.0)])).contains("on a device"));
+        assert!(missing(NAME, recorded(vec![op("aten::mm", 9, 1.0)])).contains("device activity"));
     }
 }

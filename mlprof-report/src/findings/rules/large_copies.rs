@@ -120,7 +120,7 @@ mod tests {
         close(finding.cost.seconds, 1.0, 0.001);
         assert_eq!(finding.place.action.as_deref(), Some("load_batch"));
         healthy(NAME, copied(40_000_000, 1_000_000));
-        assert!(missing(NAME, copied(0, 1)).contains("no large copy"));
+        assert!(missing(NAME, copied(0, 1)).contains("no large copies"));
     }
 
     #[test]
