@@ -102,7 +102,10 @@ pub fn assert_planted_underflow_is_found(program: &Path, arguments: &[&str]) {
     let [trouble] = &troubles[..] else { panic!("{troubles:#?}") };
     assert_eq!((&trouble["kind"], &trouble["name"]), (&"lost_precision".into(), &row["name"]));
     let sentence = trouble["sentence"].as_str().expect("text");
-    let share = format!("{:.1} % of the numbers are so small that they lose digits", percent(subnormal, count));
+    let share = format!(
+        "{:.1} % of the numbers are so small that they lose digits",
+        percent(subnormal, count)
+    );
     assert!(sentence.contains(&share), "{sentence}");
     assert!(finished.stdout.contains(sentence), "{sentence} is not in {}", finished.stdout);
     let [finding] = of_rule(&report, "lost-precision")[..] else { panic!("{report:#}") };

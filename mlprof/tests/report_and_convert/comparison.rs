@@ -165,7 +165,10 @@ fn what_cannot_be_compared_is_said_in_a_sentence() {
         (&other, kinds),
         (&half, "half.json is not JSON, or not all of it: EOF"),
         (&newer, "newer.json was written by a newer mlprof"),
-        (&program, "they share no action, op or function; check that they come from the same program"),
+        (
+            &program,
+            "they share no action, op or function; check that they come from the same program",
+        ),
         (&folder.path().join("missing.json"), "cannot read "),
     ] {
         let said = refused(&["report", text(&slower), "--against", text(against)]);

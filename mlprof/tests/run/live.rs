@@ -85,7 +85,7 @@ fn a_program_without_steps_is_looked_into() {
     let steps = running.ask(&["record", &process]);
     assert_eq!(steps.code, Some(2), "{steps:?}");
     let why =
-        "no steps can be recorded, but a time (--seconds): nothing tells of this program's steps";
+        "no steps can be recorded, but a time (--seconds): nothing reports this program's steps";
     assert!(steps.stderr.contains(why) && steps.stderr.contains("--ops candle"), "{steps:?}");
 
     let trace = running.succeed(&["record", &process, "--seconds", "1", "-o", "traces"]);

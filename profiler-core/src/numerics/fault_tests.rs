@@ -52,8 +52,7 @@ fn a_loss_that_is_finite_is_the_end_of_the_interval_where_all_gradients_are_not(
     let all = MASKED.map(|(name, _)| (name, f32::NAN));
     let report = with(NumericsProfiler::new().every(0), |_| step(&all));
     let said = report.first_not_finite.expect("it is seen").what_is_not_finite();
-    let expected =
-        "The fault began in the backward pass, between the loss, which was finite, and [module]Linear: l3";
+    let expected = "The fault began in the backward pass, between the loss, which was finite, and [module]Linear: l3";
     assert!(said.contains("the gradient of l3.bias") && said.ends_with(expected), "{said}");
 }
 
@@ -94,7 +93,7 @@ fn what_lies_between_two_layers_is_named_by_both() {
     assert_eq!(first.what_is_not_finite(), expected);
     let notes = &report.header.notes;
     let is_advice = |note: &String| {
-        note.starts_with("the op that made what is not finite is not known: ")
+        note.starts_with("the op that created NaN or infinity is unknown: ")
             && note.contains("mlprof run --ops")
             && note.contains("--numerics -- …")
     };
@@ -108,7 +107,8 @@ fn a_loss_that_is_not_finite_is_told_with_the_last_layer() {
         tell(TensorRole::Loss, "loss", &[f32::INFINITY]);
     });
     let said = report.first_not_finite.expect("it is seen").what_is_not_finite();
-    let expected = "The fault began between [module]Linear: l3 (its output was finite) and the loss";
+    let expected =
+        "The fault began between [module]Linear: l3 (its output was finite) and the loss";
     assert!(said.ends_with(expected), "{said}");
 }
 

@@ -157,7 +157,7 @@ fn the_record_has_a_header_and_every_step_as_soon_as_it_ends() {
         tell(TensorRole::Output, "layer", &[1.0, f32::NAN]);
         tell(TensorRole::Output, "layer", &[2.0]);
         profiler.step();
-        assert_eq!(lines().len(), 3, "the run goes on");
+        assert_eq!(lines().len(), 3, "the run continues");
         tell(TensorRole::Loss, "loss", &[0.5]);
         profiler.teardown(Some(Stage::Fit));
     });
@@ -186,7 +186,7 @@ fn a_record_that_cannot_be_written_costs_nothing_but_itself() {
     });
     assert_eq!((report.tensors.len(), report.files.len()), (1, 0));
     let notes = &report.header.notes;
-    assert!(notes.iter().any(|note| note.contains("could not be written")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("cannot write")), "{notes:?}");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn what_is_on_a_device_is_counted_and_said() {
     );
     let nothing = with(NumericsProfiler::new(), |profiler| profiler.step());
     assert!(
-        nothing.header.notes[0].starts_with("no tensor was seen"),
+        nothing.header.notes[0].starts_with("no tensor was observed"),
         "{:?}",
         nothing.header.notes
     );
@@ -423,7 +423,7 @@ fn it_is_said_where_no_op_tells() {
     });
     let notes = &report.header.notes;
     assert!(
-        notes.iter().any(|note| note.starts_with("no output of an op was looked at")),
+        notes.iter().any(|note| note.starts_with("no output of an op was observed")),
         "{notes:?}"
     );
 }

@@ -206,7 +206,9 @@ fn of_tensor() -> Vec<Scene> {
                 hook::announce_without_ops("a framework");
                 fit(TensorProfiler::new(), 6, no_work);
             },
-            &["a framework provides no hook for its tensor ops: run the program under `mlprof run --ops"],
+            &[
+                "a framework provides no hook for its tensor ops: run the program under `mlprof run --ops",
+            ],
         ),
         scene(
             "no_allocator",
@@ -219,7 +221,9 @@ fn of_tensor() -> Vec<Scene> {
                 track_allocations();
                 fit(TensorProfiler::new().profile_memory(true), 6, op);
             },
-            &["there is no memory: the program allocated and freed nothing while steps were recorded"],
+            &[
+                "there is no memory: the program allocated and freed nothing while steps were recorded",
+            ],
         ),
         scene(
             "no_kernel",
@@ -291,7 +295,9 @@ fn of_others() -> Vec<Scene> {
                 drop(profiler.profile("work"));
                 deliver(&profiler);
             },
-            &["nothing was counted: the program has no tracking allocator; add `#[global_allocator]"],
+            &[
+                "nothing was counted: the program has no tracking allocator; add `#[global_allocator]",
+            ],
         ),
         scene(
             "memory_without_actions",

@@ -226,5 +226,8 @@ fn a_report_on_the_console_says_how_to_get_the_trace() {
     drop(profiler.profile("work"));
     profiler.teardown(Some(Stage::Fit));
     let report = profiler.summary();
-    assert!(report.contains("no trace was written: it needs a directory, set dirpath"), "{report}");
+    assert!(
+        report.contains("no trace was written, because it needs a directory: set dirpath"),
+        "{report}"
+    );
 }

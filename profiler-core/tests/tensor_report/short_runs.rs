@@ -186,8 +186,8 @@ fn a_report_in_the_middle_says_when_numbers_come() {
     let text = profiler.summary();
     assert!(
         text.contains(
-            "Note: the first active step is 2 (counted from 0), and fit is at step 1: numbers come \
-             when a cycle or the stage is over\n"
+            "Note: the first active step is 2 (counted from 0), and fit is at step 1: numbers \
+             follow at the end of a cycle or of the stage\n"
         ),
         "{text}"
     );
