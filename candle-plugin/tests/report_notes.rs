@@ -33,8 +33,8 @@ fn notes(profiler: TensorProfiler) -> Result<Vec<String>> {
 #[test]
 fn who_asks_for_ops_and_memory_is_told_how_to_have_them() -> Result<()> {
     const OPS: &str =
-        "candle gives no hook for its tensor ops: run the program by `mlprof run --ops";
-    const MEMORY: &str = "there is no memory, because nothing tells of it";
+        "candle provides no hook for its tensor ops: run the program under `mlprof run --ops";
+    const MEMORY: &str = "there is no memory, because no source reports it";
     let told = |notes: &[String], what: &str| notes.iter().any(|note| note.starts_with(what));
     let of_ops = notes(TensorProfiler::new())?;
     assert!(told(&of_ops, OPS) && !told(&of_ops, MEMORY), "{of_ops:#?}");

@@ -37,7 +37,7 @@ mod tests {
     fn an_error_prints_its_message_where_main_returns_it() {
         let error = "wait=x".parse::<crate::Schedule>().expect_err("x is not a number");
         let returned: Box<dyn std::error::Error> = error.into();
-        let message = "wait=x in a schedule: expected a whole number such as wait=1";
+        let message = "cannot parse wait=x in a schedule: use a whole number such as wait=1";
         assert_eq!(format!("Error: {returned:?}"), format!("Error: {message}"));
     }
 

@@ -126,7 +126,7 @@ impl FromStr for Port {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         text.parse()
             .map(Self)
-            .map_err(|_| "it is no port, a number up to 65535 (0: any that is free)")
+            .map_err(|_| "the value must be a port number up to 65535 (0: any free port)")
     }
 }
 
@@ -139,7 +139,7 @@ fn read<T: FromStr<Err: Display>>(
 ) -> Option<T> {
     let value = value(variable)?;
     let Some(text) = value.to_str() else {
-        problems.push(format!("{variable}={}: it is not UTF-8", value.display()));
+        problems.push(format!("{variable}={}: the value is not UTF-8", value.display()));
         return None;
     };
     let parsed = text.trim().parse();
@@ -188,12 +188,14 @@ mod tests {
         let live = environment(&[("MLPROF_LIVE", "perhaps")]);
         assert_eq!(live.problems, ["MLPROF_LIVE=perhaps: it is neither 1 (on) nor 0 (off)"]);
         let port = environment(&[("MLPROF_CAPTURE_PORT", "65536")]);
-        let problem =
-            "MLPROF_CAPTURE_PORT=65536: it is no port, a number up to 65535 (0: any that is free)";
+        let problem = "MLPROF_CAPTURE_PORT=65536: the value must be a port number up to 65535 (0: any free port)";
         assert_eq!(port.problems, [problem]);
         let said = environment(&[("MLPROF_SCHEDULE", "activ=2"), ("MLPROF_FILENAME", "run")]);
         assert_eq!((said.schedule, said.filename.as_deref()), (None, Some("run")));
         let [problem] = said.problems.as_slice() else { panic!("{said:?}") };
-        assert!(problem.starts_with("MLPROF_SCHEDULE=activ=2: \"activ\" is no part"), "{problem}");
+        assert!(
+            problem.starts_with("MLPROF_SCHEDULE=activ=2: cannot parse \"activ\""),
+            "{problem}"
+        );
     }
 }

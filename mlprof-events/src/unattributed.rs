@@ -46,11 +46,11 @@ impl UnattributedReason {
     const fn in_words(self) -> &'static str {
         match self {
             Self::SeveralTrainings => {
-                "more than one profiler was active, and nobody knows which training the threads \
-                 belong to. Start them with `mlprof_core::bound`"
+                "more than one profiler was active, and the training of these threads is unknown. \
+                 Start them with `mlprof_core::bound`"
             }
             Self::TrainingEnded => {
-                "a training of the threads' own had ended, and this one went on. Bind work that \
+                "the threads' own training had ended while this one was active. Bind work that \
                  belongs to it with `mlprof_core::Binding`"
             }
         }
@@ -80,9 +80,10 @@ impl UnattributedWork {
 
     /// Returns a note for the reader of the report, or `None` if no work is missing.
     pub fn note(&self) -> Option<String> {
-        const OVERLAP: &str = "trainings that began on one thread overlapped, and their scopes \
-            cannot be told apart: each scope is in the report of the training that began last. Give \
-            each future a binding of its own, `.bound_to(&Binding::new())`";
+        const OVERLAP: &str = "trainings that began on one thread overlapped, so their scopes \
+                               cannot be separated: each scope is in the report of the training \
+                               that began last. Give each future its own binding, \
+                               `.bound_to(&Binding::new())`";
         let threads = self.threads();
         let reasons = UnattributedReason::ALL.into_iter();
         let mut notes: Vec<_> = reasons.filter_map(|reason| missing(&threads, reason)).collect();

@@ -160,7 +160,8 @@ impl fmt::Debug for UtcTime {
 /// Error for a text that cannot be parsed as a point in time.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "cannot read the time {text:?}: it is not RFC 3339 as 2026-01-02T03:04:05Z is, or not of the years 1677 to 2262"
+    "cannot parse the time {text:?}: use RFC 3339 such as 2026-01-02T03:04:05Z, within the years \
+     1677 to 2262"
 )]
 pub struct ParseTimeError {
     text: String,

@@ -7,8 +7,8 @@
 pub enum Error {
     /// The two sides have no kind of profiler, stage and rank in common.
     #[error(
-        "there is nothing to compare: after there is {after}, before there is {before}; reports of \
-         one kind of profiler, one stage and one rank are compared with each other"
+        "cannot compare the reports: after has {after}, before has {before}; compare reports of \
+         the same profiler, stage and rank"
     )]
     NothingInCommon {
         /// Reports of the side before the change.
@@ -17,19 +17,16 @@ pub enum Error {
         after: String,
     },
     /// The reports contain sampling estimates and not measured times.
-    #[error(
-        "there is nothing to compare: reports of samples are estimates, which are not compared with \
-         each other"
-    )]
+    #[error("cannot compare reports of samples: they are estimates")]
     Samples,
     /// No action, op or function is on both sides.
     #[error(
-        "there is nothing to compare: no action, op or function is on both sides; are they of the \
-         same program?"
+        "cannot compare the reports: they share no action, op or function; check that they come \
+         from the same program"
     )]
     OtherProgram,
     /// The rows cannot be sorted by this key.
-    #[error("{rows} cannot be sorted by {key:?}: use {choices}")]
+    #[error("cannot sort {rows} by {key:?}: use {choices}")]
     UnknownSortKey {
         /// Kind of rows, in the plural.
         rows: &'static str,
@@ -39,7 +36,7 @@ pub enum Error {
         choices: String,
     },
     /// No rule has a threshold with this name.
-    #[error("no rule has a threshold {name:?}: there are {}", known.join(", "))]
+    #[error("cannot set the threshold {name:?}: no rule has it; the thresholds are {}", known.join(", "))]
     UnknownThreshold {
         /// The unknown name.
         name: String,
@@ -47,7 +44,7 @@ pub enum Error {
         known: Vec<String>,
     },
     /// The value of a threshold is negative or not a number.
-    #[error("the threshold {name} cannot be {value}: it must be a number from 0 up")]
+    #[error("cannot set the threshold {name} to {value}: it must be a number of at least 0")]
     InvalidThreshold {
         /// Name of the threshold.
         name: String,

@@ -114,7 +114,7 @@ impl Display for Missing {
     fn fmt(&self, text: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Everything => text.write_str(
-                "the profiler heard of nothing: give it to a trainer (`.profiler(…)`), or hold \
+                "the profiler received no events: give it to a trainer (`.profiler(…)`), or hold \
                  `activate(profiler.clone())` while the work runs",
             ),
             Self::Clock => write!(
@@ -123,42 +123,46 @@ impl Display for Missing {
                 std::env::consts::ARCH
             ),
             Self::AnyStep { first_active: 0 } | Self::AnyStepOfProgram => {
-                text.write_str("step() was never called: all that was recorded is one step")
+                text.write_str("step() was never called, so the whole recording is one step")
             }
             Self::AnyStep { first_active } => write!(
                 text,
                 "step() was never called, and the first active step is {first_active} (counted \
-                 from 0): call it after every batch, or record without a schedule; all that was \
-                 recorded until the end is one step"
+                 from 0), so the whole recording is one step: call step() after every batch, or \
+                 record without a schedule"
             ),
             Self::ActiveSteps { stage, asked, had, first_active, shown } => {
                 let (asked, had) = (steps(*asked), steps(*had));
                 write!(
                     text,
-                    "the schedule asks for {asked} and {stage} had {had}: no active step (the first \
-                     is {first_active}, counted from 0) came to its end"
+                    "the schedule needs {asked} and {stage} had {had}: no active step (the first \
+                     is {first_active}, counted from 0) was completed"
                 )?;
                 match shown {
-                    Some((first, 1)) => write!(text, ", so step {first} is shown")?,
+                    Some((first, 1)) => write!(text, ", so the report shows step {first}")?,
                     Some((first, count)) => {
-                        write!(text, ", so steps {first} to {} are shown", first + count - 1)?;
+                        write!(
+                            text,
+                            ", so the report shows steps {first} to {}",
+                            first + count - 1
+                        )?;
                     }
                     None => {}
                 }
-                text.write_str("; use smaller skip_first, wait or warmup, or train longer")
+                text.write_str("; use a smaller skip_first, wait or warmup, or train longer")
             }
             Self::RestOfCycle { cycle, stage, asked, had, recorded, active } => write!(
                 text,
-                "cycle {cycle} is incomplete: the schedule asks for {} until its end, {stage} had {}, \
-                 and {recorded} of the cycle's {} had been recorded",
+                "cycle {cycle} is incomplete: the schedule needs {} until its end, {stage} had {}, \
+                 and {recorded} of the cycle's {} were recorded",
                 steps(*asked),
                 steps(*had),
                 steps(*active)
             ),
             Self::Activation { ops, memory } => write!(
                 text,
-                "{}, because the profiler was never active and hooks tell only the active one: hold \
-                 `activate(profiler.clone())`, or a `Session`, while the work runs",
+                "{}, because the profiler was never active and hooks report only to the active \
+                 one: hold `activate(profiler.clone())`, or a `Session`, while the work runs",
                 match (ops, memory) {
                     (true, true) => "there are no ops and there is no memory",
                     (false, true) => "there is no memory",
@@ -167,67 +171,69 @@ impl Display for Missing {
             ),
             Self::SourceOfOps { frameworks } => write!(
                 text,
-                "there are no ops, because nothing tells of any: {}",
+                "there are no ops, because no hook reports them: {}",
                 ops_remedy(frameworks, "")
             ),
             Self::OpsOf(framework) => write!(
                 text,
-                "{framework} gives no hook for its tensor ops: {} to have them. Actions, modules and functions are shown",
+                "{framework} provides no hook for its tensor ops: {} to record them. The report \
+                 shows actions, modules and functions",
                 remedy_for(framework, &[], "").unwrap_or_else(|| run_with("…", ""))
             ),
             Self::OpsOfDevice(note) => text.write_str(note),
             Self::Ops { sources } => write!(
                 text,
-                "there are no ops: {} would have told of them, but none ran while steps were \
-                 recorded; what runs before the recorded steps, or in another process, is not seen",
+                "there are no ops: {} reports them, but none ran while steps were recorded; ops \
+                 before the recorded steps or in another process are not recorded",
                 sources.join(" and ")
             ),
             Self::Memory { has_allocator: false } => text.write_str(
-                "there is no memory, because nothing tells of it: use tch, a device of burn's \
-                 feature `cubecl`, NVIDIA's devices (feature `cuda`), or count the program's own \
-                 with `#[global_allocator] static ALLOCATOR: TrackingAllocator = \
+                "there is no memory, because no source reports it: use tch, a device of burn's \
+                 feature `cubecl`, an NVIDIA device (feature `cuda`), or count the program's own \
+                 memory with `#[global_allocator] static ALLOCATOR: TrackingAllocator = \
                  TrackingAllocator::new();`",
             ),
             Self::Memory { has_allocator: true } => text.write_str(
-                "there is no memory: nothing was allocated or freed while steps were recorded and \
-                 the profiler was active",
+                "there is no memory: the program allocated and freed nothing while steps were \
+                 recorded and the profiler was active",
             ),
             Self::Kernels { platform } => write!(
                 text,
-                "there are no kernels: nothing ran on {platform} while steps were recorded; the model \
-                 may be on the CPU"
+                "there are no kernels: nothing ran on {platform} while steps were recorded; the \
+                 model may be on the CPU"
             ),
-            Self::FlameGraphs => text.write_str(
-                "flame graphs were asked for, and nothing was recorded that they could show",
-            ),
-            Self::Tables => text.write_str(
-                "Parquet tables were asked for, and nothing was recorded that could be in them",
-            ),
+            Self::FlameGraphs => {
+                text.write_str("there are no flame graphs: nothing was recorded for them")
+            }
+            Self::Tables => {
+                text.write_str("there are no Parquet tables: nothing was recorded for them")
+            }
             Self::MemoryTimeline => text.write_str(
-                "memory over time was asked for, and no allocation was recorded: see what the notes \
-                 say of memory",
+                "there is no memory over time: no allocation was recorded; see the notes about \
+                 memory",
             ),
             Self::Functions => text.write_str(
                 "there are no functions, only actions: write `#[profiled]` on functions or impl \
-                 blocks, use the layer of the feature `tracing`, run the program by `mlprof run \
+                 blocks, use the layer of the feature `tracing`, run the program under `mlprof run \
                  --functions …`, or add `.sampled(1000)` (feature `sampling`)",
             ),
             Self::Lines => text.write_str(
-                "there are no lines: no function of this program has hooks on its lines; run it by \
-                 `mlprof run --lines PATTERN` (`--explain` lists what the pattern matches)",
+                "there are no lines: no function of this program has hooks on its lines; run it \
+                 under `mlprof run --lines PATTERN` (`--explain` lists the matches of a pattern)",
             ),
             Self::Allocator => text.write_str(
-                "nothing was counted: the program has no tracking allocator (`#[global_allocator] \
-                 static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();`)",
+                "nothing was counted: the program has no tracking allocator; add \
+                 `#[global_allocator] static ALLOCATOR: TrackingAllocator = \
+                 TrackingAllocator::new();`",
             ),
             Self::ActionsWithMemory => text.write_str(
-                "there are no actions: only the process as a whole was counted. Give the profiler to \
-                 a trainer, or hold `activate(profiler.clone())` and use `profile!`",
+                "there are no actions: only the process as a whole was counted. Give the profiler \
+                 to a trainer, or hold `activate(profiler.clone())` and use `profile!`",
             ),
             Self::Samples { hz, milliseconds } => write!(
                 text,
-                "no sample was taken in {} ms at {} samples per second: the program was over too \
-                 soon, or did nothing; sample longer or more often",
+                "no sample was taken in {} ms at {} samples per second: the program was too short \
+                 or idle; sample longer or more often",
                 grouped(*milliseconds),
                 grouped(*hz)
             ),
@@ -282,7 +288,7 @@ fn remedy_for(framework: &str, devices: &[String], options: &str) -> Option<Stri
 }
 
 fn run_with(presets: &str, options: &str) -> String {
-    format!("run the program by `mlprof run --ops {presets}{options} -- …`")
+    format!("run the program under `mlprof run --ops {presets}{options} -- …`")
 }
 
 fn steps(count: u64) -> String {
@@ -314,9 +320,9 @@ mod tests {
     fn where_the_framework_is_known_only_its_remedy_is_given_with_the_whole_command() {
         let remedy = |frameworks: &[Framework]| ops_remedy(frameworks, "");
         let candle = remedy(&[framework("candle", &["cpu"])]);
-        assert_eq!(candle, "run the program by `mlprof run --ops candle -- …`");
+        assert_eq!(candle, "run the program under `mlprof run --ops candle -- …`");
         let flex = remedy(&[framework("burn", &["Flex(Default)"])]);
-        assert_eq!(flex, "run the program by `mlprof run --ops burn-flex,burn-autodiff -- …`");
+        assert_eq!(flex, "run the program under `mlprof run --ops burn-flex,burn-autodiff -- …`");
         let gpu = remedy(&[framework("burn", &["Wgpu(DefaultDevice)"])]);
         assert!(gpu.contains("`cubecl`") && !gpu.contains("mlprof run"), "{gpu}");
         let both = remedy(&[framework("burn", &["Wgpu(DefaultDevice)", "Flex(Default)"])]);
@@ -342,7 +348,7 @@ mod tests {
         let said = Missing::SourceOfOps { frameworks }.to_string();
         assert!(said.contains("--ops burn-flex,burn-autodiff -- …") && !said.contains("candle"));
         let candle = Missing::OpsOf("candle").to_string();
-        assert!(candle.contains("`mlprof run --ops candle -- …` to have them"), "{candle}");
+        assert!(candle.contains("`mlprof run --ops candle -- …` to record them"), "{candle}");
         let other = Missing::OpsOf("another").to_string();
         assert!(other.contains("`mlprof run --ops … -- …`"), "{other}");
     }

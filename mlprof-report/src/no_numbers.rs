@@ -40,7 +40,9 @@ pub fn reason_for_nothing(report: &Report) -> Option<String> {
     let says = |part: &str| report.header().notes.iter().any(|note| note.contains(part));
     Some(match report {
         Report::Tensor(_)
-            if says("there are no ops") || says("no ops of") || says("gives no hook") =>
+            if says("there are no ops")
+                || says("no ops of")
+                || says("no hook for its tensor ops") =>
         {
             return None;
         }
@@ -48,19 +50,20 @@ pub fn reason_for_nothing(report: &Report) -> Option<String> {
         Report::Lines(_) if says("there are no lines") => return None,
         Report::Samples(report) if !report.samples.notes.is_empty() => return None,
         Report::Tensor(_) => {
-            "no op was recorded: no op that has a hook was called, or only outside \
-                              of the recorded steps"
+            "no op was recorded: no op with a hook was called, or only outside of the recorded \
+             steps"
                 .to_owned()
         }
         Report::Lines(_) => {
-            "no line was counted: no function whose lines have hooks was called".to_owned()
+            "no line was counted: no function with hooks on its lines was called".to_owned()
         }
         Report::Samples(report) => format!(
-            "nothing was sampled in {:.0} ms: the process was too short for {:.0} samples a second",
+            "nothing was sampled in {:.0} ms: the process was too short for {:.0} samples per \
+             second",
             report.samples.seconds * 1e3,
             report.samples.asked_hz,
         ),
-        _ => "no function was counted: no function that has a hook was called".to_owned(),
+        _ => "no function was counted: no function with a hook was called".to_owned(),
     })
 }
 

@@ -80,8 +80,9 @@ impl DeviceTime {
 }
 
 /// Legend below tables with the device time of actions.
-pub(super) const DEVICE_TIME: &str = "Device: time of the device's clock, from the first work that a call \
-     handed to it to the last, with pauses; no part of the host's time.\n";
+pub(super) const DEVICE_TIME: &str = "Device: time of the device's clock, from the first to the \
+                                      last work of a call, including pauses; it is not part of the \
+                                      host's time.\n";
 
 /// Returns a table of the device time of actions, ordered by total time, longest first.
 pub(super) fn actions<'rows>(
@@ -99,14 +100,14 @@ pub(super) fn regions(regions: &[DeviceRegion]) -> Table {
 }
 
 fn of_times(title: &'static str, rows: Vec<(String, DeviceTime)>) -> Table {
-    let caption = "Times of the device's clock: no part of the host's";
+    let caption = "Times of the device's clock, which are not part of the host's time";
     let table = table!(caption, rows, |(label, time)| {
-        words(title, "What ran").key() => label,
-        count("Calls", "How many have run") => time.calls,
-        digits(4, "Total", "All of them").bar() => time.total_seconds,
-        digits(4, "Mean", "Total by calls") => time.mean_seconds(),
-        digits(3, "Min", "The shortest") => time.min_seconds,
-        digits(3, "Max", "The longest") => time.max_seconds,
+        words(title, "Name of the action or region").key() => label,
+        count("Calls", "Number of calls") => time.calls,
+        digits(4, "Total", "Total device time of all calls").bar() => time.total_seconds,
+        digits(4, "Mean", "Total divided by calls") => time.mean_seconds(),
+        digits(3, "Min", "Shortest call") => time.min_seconds,
+        digits(3, "Max", "Longest call") => time.max_seconds,
     });
     table.sorted_by("Total")
 }

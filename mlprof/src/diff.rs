@@ -70,7 +70,7 @@ pub enum Error {
     #[error(transparent)]
     Report(#[from] report::Error),
     /// The two sides have no comparable data.
-    #[error("{}", .0.to_string().replace("reports of one kind of profiler,", "traces of"))]
+    #[error("{}", .0.to_string().replace("reports of the same profiler, stage", "traces of the same stage").replace("reports", "traces"))]
     Compare(#[from] mlprof_report::Error),
 }
 

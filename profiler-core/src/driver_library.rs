@@ -23,7 +23,7 @@ pub fn library() -> Result<&'static Library, &'static str> {
         // SAFETY: loading runs the initialisers of the CUDA driver library, which have no
         // preconditions.
         unsafe { Library::new(path) }
-            .map_err(|error| format!("CUDA's driver cannot be asked: {error}"))
+            .map_err(|error| format!("cannot query the CUDA driver: {error}"))
     };
     made_once(&LIBRARY, load).as_ref().map_err(String::as_str)
 }

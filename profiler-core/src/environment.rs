@@ -119,7 +119,7 @@ impl Names {
     fn say_problems(&self) {
         if !self.are_problems_said.swap(true, Ordering::Relaxed) {
             for problem in &self.problems {
-                say(format_args!("mlprof: {problem}; what the program says holds"));
+                say(format_args!("mlprof: {problem}; the program's own setting applies"));
             }
         }
     }
@@ -127,7 +127,7 @@ impl Names {
     fn say_effect(&self) {
         if !self.effect.is_empty() && !self.is_effect_said.swap(true, Ordering::Relaxed) {
             let effect = &self.effect;
-            say(format_args!("mlprof: from the environment, over what the program says: {effect}"));
+            say(format_args!("mlprof: the environment overrides the program's settings: {effect}"));
         }
     }
 }

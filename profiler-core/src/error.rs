@@ -18,7 +18,7 @@ pub const PROFILER_NAMES: [&str; 7] =
 pub enum Error {
     /// The name does not match any profiler.
     #[error(
-        "there is no profiler named {name:?}{}: use one of {}, several joined by '+', None, or a \
+        "cannot find a profiler named {name:?}{}: use one of {}, several joined by '+', None, or a \
          profiler of your own", Within { name, text }, Choices
     )]
     UnknownProfiler {
@@ -29,7 +29,7 @@ pub enum Error {
     },
     /// The text or list names one profiler twice.
     #[error(
-        "{name:?} names a profiler that was named before{}: name each one once; there are {}",
+        "cannot use the profiler {name:?} twice{}: name each one once; there are {}",
         Within { name, text }, Choices
     )]
     RepeatedProfiler {
@@ -40,8 +40,8 @@ pub enum Error {
     },
     /// This program was built without the profiler.
     #[error(
-        "this program is built without the profiler {profiler:?}: turn on the feature `{profiler}` \
-         of its mlprof plugin, or of mlprof-core"
+        "cannot use the profiler {profiler:?}: the program was built without it; turn on the \
+         feature `{profiler}` of its mlprof plugin, or of mlprof-core"
     )]
     NotBuilt {
         /// Name of the profiler, which is also the name of its Cargo feature.

@@ -73,8 +73,8 @@ impl State {
             // This code may run inside the program's allocator.
             uncounted(|| {
                 say(format_args!(
-                    "mlprof: cannot go on with the profiler {}: its `{method}` panicked: {message}; it is disabled, and the program \
-                     goes on",
+                    "mlprof: cannot continue with the profiler {}: its `{method}` panicked: \
+                     {message}; it is disabled, and the program continues",
                     self.name
                 ));
             });

@@ -143,12 +143,12 @@ mod tests {
     fn a_profiler_that_is_not_built_names_its_feature() {
         let without = |one: Named| !matches!(one, Named::Tensor | Named::Numerics);
         let error = |text: &str| check_in(text, without).expect_err("not built").to_string();
-        let expected = "this program is built without the profiler \"tensor\": turn on the feature \
-                        `tensor` of its mlprof plugin, or of mlprof-core";
+        let expected = "cannot use the profiler \"tensor\": the program was built without it; turn on the \
+                        feature `tensor` of its mlprof plugin, or of mlprof-core";
         assert_eq!(error("tensor"), expected);
         assert_eq!(error(" PyTorch "), expected);
         assert!(error("simple+numerics").contains("the feature `numerics`"));
-        assert!(error("tensor+smiple").starts_with("there is no profiler named \"smiple\""));
+        assert!(error("tensor+smiple").starts_with("cannot find a profiler named \"smiple\""));
         assert!(check_in("simple+advanced+nvtx", without).is_ok());
     }
 
@@ -189,24 +189,26 @@ mod tests {
     fn a_typo_lists_the_choices() {
         assert_eq!(
             error("smiple"),
-            "there is no profiler named \"smiple\": use one of \"simple\", \"advanced\", \
+            "cannot find a profiler named \"smiple\": use one of \"simple\", \"advanced\", \
              \"tensor\", \"pytorch\", \"numerics\", \"nvtx\", \"none\", several joined by '+', None, or a \
              profiler of your own"
         );
         let among_others = error("nvtx + smiple+simple");
-        let beginning = "there is no profiler named \"smiple\" (in \"nvtx + smiple+simple\"): use \
+        let beginning = "cannot find a profiler named \"smiple\" (in \"nvtx + smiple+simple\"): use \
                          one of \"simple\", ";
         assert!(among_others.starts_with(beginning), "{among_others}");
-        assert!(error("simple+").starts_with("there is no profiler named \"\" (in \"simple+\"): "));
-        assert!(error("").starts_with("there is no profiler named \"\": "));
+        assert!(
+            error("simple+").starts_with("cannot find a profiler named \"\" (in \"simple+\"): ")
+        );
+        assert!(error("").starts_with("cannot find a profiler named \"\": "));
     }
 
     #[test]
     fn a_name_twice_is_said() {
         let twice = error("simple+nvtx+Simple");
-        let expected = "\"Simple\" names a profiler that was named before (in \
+        let expected = "cannot use the profiler \"Simple\" twice (in \
                         \"simple+nvtx+Simple\"): name each one once; there are \"simple\", ";
         assert!(twice.starts_with(expected), "{twice}");
-        assert!(error("tensor+pytorch").starts_with("\"pytorch\" names a profiler that was named"));
+        assert!(error("tensor+pytorch").starts_with("cannot use the profiler \"pytorch\" twice"));
     }
 }

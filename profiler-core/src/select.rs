@@ -275,7 +275,7 @@ mod tests {
             let error = profiler.expect_err("a name is there twice");
             let Error::RepeatedProfiler { text, .. } = &error else { panic!("{error}") };
             assert_eq!(text, name);
-            assert!(error.to_string().contains("named before"), "{error}");
+            assert!(error.to_string().contains("twice"), "{error}");
         };
         refused(chosen(["simple", "simple"]), "simple+simple");
         refused(chosen(vec![Some("simple"), None, Some("Simple")]), "simple+Simple");

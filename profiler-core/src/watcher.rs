@@ -66,8 +66,8 @@ pub fn listen() {
 }
 
 /// Reason why a process without `mlprof-live` cannot listen.
-const NOT_BUILT: &str = "the program is built without that: turn on the feature `live` of its mlprof plugin, or add the \
-                         crate mlprof-live";
+const NOT_BUILT: &str = "the program was built without live monitoring; turn on the feature `live` \
+                         of its mlprof plugin, or add the crate mlprof-live";
 
 /// Prints the environment variables that have no effect because the program was built without
 /// `mlprof-live`.

@@ -255,7 +255,7 @@ fn end_of_a_thread() {
     assert_eq!(calls(&report, "work"), 10);
     let counted = calls(&report, "late");
     let notes = &report.header.notes;
-    let torn = notes.iter().find(|note| note.contains("made by threads that were being torn"));
+    let torn = notes.iter().find(|note| note.contains("made by exiting threads"));
     let lost = torn.and_then(|note| note.split(' ').next()?.parse::<u64>().ok()).unwrap_or(0);
     assert_eq!(counted + lost, 20, "{counted} in rows, {lost} lost: {notes:?}");
 

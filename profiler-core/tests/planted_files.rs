@@ -387,7 +387,7 @@ fn no_pipe_is_waited_for() {
         assert!(names.iter().filter(|name| !is_table(name)).all(is_pipe));
         let refused = match is_of_others {
             true => "it is a pipe or device of user 65534; remove it, or choose a folder",
-            false => "nobody reads from this pipe",
+            false => "this pipe has no reader",
         };
         assert!(trained.stderr.contains(refused), "{}", trained.stderr);
     }

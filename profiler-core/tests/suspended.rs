@@ -59,7 +59,7 @@ fn step(profiler: &dyn Profiler, action: &'static str, milliseconds: u64) {
 }
 
 const NOTE: &str = "the machine was suspended for 0.8 s during this run: the times of actions that were open then \
-                    contain it";
+                    include it";
 
 #[test]
 fn times_are_right_and_every_kind_of_report_names_the_time_suspended() {

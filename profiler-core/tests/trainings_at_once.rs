@@ -254,7 +254,9 @@ fn what_a_thread_does_after_its_own_training_is_counted() {
     let said = notes(&outer);
     let [note] = said.as_slice() else { panic!("{said:?}") };
     assert!(
-        note.starts_with("1000 scopes of 1 thread (pool) are in no report: a training"),
+        note.starts_with(
+            "1000 scopes of 1 thread (pool) are in no report: the threads' own training"
+        ),
         "{note}"
     );
     assert_eq!(notes(&inner), Vec::<String>::new());

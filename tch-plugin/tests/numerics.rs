@@ -225,7 +225,10 @@ fn what_ops_make_is_told_and_not_what_they_hand_on() {
         name.contains("empty") || handed_on.iter().any(|op| name.ends_with(op))
     };
     assert_eq!(ops.iter().find(is_wrong), None, "{ops:?}");
-    assert_eq!(report.header.notes, ["no record was written: it needs a directory, set dirpath"]);
+    assert_eq!(
+        report.header.notes,
+        ["no record was written, because it needs a directory: set dirpath"]
+    );
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn who_asks_for_ops_and_memory_and_gets_none_is_told_why() {
             multiply()
         }
     });
-    const OPS: &str = "there are no ops: libtorch would have told of them, but none ran";
+    const OPS: &str = "there are no ops: libtorch reports them, but none ran";
     assert!(told(&outside, OPS), "{outside:#?}");
     assert!(told(&outside, "there is no memory"), "{outside:#?}");
 
@@ -48,7 +48,7 @@ fn who_asks_for_ops_and_memory_and_gets_none_is_told_why() {
     assert_eq!(inside, [""; 0]);
 
     let short = notes(profiler(), 2, |_| multiply());
-    assert!(told(&short, "the schedule asks for 5 steps and the run had 2"), "{short:#?}");
+    assert!(told(&short, "the schedule needs 5 steps and the run had 2"), "{short:#?}");
     assert!(!told(&short, "there are no ops"), "{short:#?}");
 }
 

@@ -44,7 +44,8 @@ fn a_training_ends_before_the_numbers_get_into_the_parameters() {
     let directory = tempdir().expect("a folder");
     let finished = run(&digits(), directory.path(), &["--plant", "variance", "--stop-on-nan"]);
     assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
-    let stopped = "the profiler stopped the training: in step 20 what [module]Linear: hidden";
+    let stopped =
+        "the profiler stopped the training: in step 20 the output of [module]Linear: hidden";
     assert!(finished.stderr.contains(stopped), "{}", finished.stderr);
     // The report exists despite the early end, and no parameter contains NaN.
     let report = report(directory.path());

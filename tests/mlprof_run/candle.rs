@@ -30,7 +30,7 @@ fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
     assert!(finished.stdout.contains("test accuracy"), "{finished:?}");
     let fit = report(results.path(), "fit-candle-digits-");
     assert_eq!(fit.recorded_steps, 3);
-    assert!(!fit.header.notes.iter().any(|note| note.contains("gives no hook")), "{fit:?}");
+    assert!(!fit.header.notes.iter().any(|note| note.contains("provides no hook")), "{fit:?}");
     // There are two convolutions. Their backward pass uses a transposed convolution for the input
     // and another one for the weights. There are two layers of matrix products: one forward and two
     // backward each.
@@ -165,7 +165,7 @@ fn numbers_that_ops_return_are_looked_at() {
     let input = first.input.expect("is known");
     assert_eq!((input.minimum, input.is_finite()), (Some(0.0), true));
     let said =
-        "mlprof: in step 20 what candle::log in [module]Linear: hidden returned is not finite: ";
+        "mlprof: in step 20 the output of candle::log in [module]Linear: hidden is not finite: ";
     assert!(finished.stderr.contains(said), "{}", finished.stderr);
     let has = |role: &str, name: &str| {
         report.tensors.iter().any(|row| row.role.name() == role && row.name == name)

@@ -9,7 +9,7 @@ export const scenarios = {
   async comparison() {
     const page = await open();
     assert.match((await texts(page, "#summary li"))[0], /Actions: .* slower, × 8.0 \(at least × 7/);
-    const caption = "Actions: the median of calls, but for the first one";
+    const caption = "Actions: the median of calls without the first one";
     const actions = await table(page, caption);
     const verdicts = await actions.column(2);
     const worse = verdicts.filter((verdict) => verdict === "slower").length;

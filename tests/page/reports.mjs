@@ -236,7 +236,7 @@ export const scenarios = {
       return [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent));
     }, caption);
     assert.deepEqual((await rows("Memory by category"))[0].slice(0, 3), ["activations", "40.00 KiB", "70.2 %"]);
-    const alive = await rows("What was there at the peak");
+    const alive = await rows("Memory at the peak");
     assert.deepEqual(alive.map((row) => row[0]), ["aten::conv2d in conv1", "before the recording", "others"]);
     await plain.emulateMediaType("print");
     assert.ok((await plain.$eval(`${picture} svg`, (svg) => svg.getBoundingClientRect().height)) > 50, "it is printed");

@@ -72,13 +72,13 @@ fn report_of_rank_0(program: Program, more: &[&str]) -> String {
     let arguments = ["--epochs", "1", "--profiler", "simple", "--filename", "F", "--json-files"];
     run.args(arguments).args(["--dirpath", "logs"]).args(more).succeed();
     let read = |name: &str| fs::read_to_string(directory.path().join("logs").join(name));
-    assert!(!read("fit-F-1.txt").expect("a report").contains("ranks together"));
+    assert!(!read("fit-F-1.txt").expect("a report").contains("ranks merged"));
     read("fit-F-0.txt").expect("a report")
 }
 
 fn the_report_of_rank_0_names_who_holds_the_others_up(program: Program) {
     let report = report_of_rank_0(program, &["--slow-rank", "1", "--slow-by", "60"]);
-    assert!(report.contains("\n2 of 2 ranks together, fit\n"), "{report}");
+    assert!(report.contains("\n2 of 2 ranks merged, fit\n"), "{report}");
     assert!(report.contains("the 20 steps that all of them have"), "{report}");
     assert!(report.contains("\nRank 1 is slow: "), "{report}");
     assert!(report.contains("\nIt loses the most in waiting for data, "), "{report}");

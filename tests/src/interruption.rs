@@ -32,7 +32,11 @@ pub fn ctrl_c_ends_it_after_its_report(path: &Path, arguments: &[&str], check: i
         } else {
             let fit = Table::find("FIT", &finished.stdout);
             assert!(fit.row("run_training_batch").calls > 0);
-            assert!(finished.stderr.contains("the report comes first"), "{}", finished.stderr);
+            assert!(
+                finished.stderr.contains("the process ends after the report"),
+                "{}",
+                finished.stderr
+            );
         }
         check(directory.path());
     }

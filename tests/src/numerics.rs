@@ -51,7 +51,7 @@ pub fn assert_planted_mistake_is_named(program: &Path, plant: &str) -> Value {
     let name = first["name"].as_str().expect("a name");
     assert_eq!(name, "[module]Linear: hidden", "{plant}");
     assert_eq!(first["input"]["nans"], 0, "its input is whole");
-    let said = format!("mlprof: in step 20 what {name} returned is not finite: ");
+    let said = format!("mlprof: in step 20 the output of {name} is not finite: ");
     let lines: Vec<_> =
         finished.stderr.lines().filter(|line| line.contains("not finite")).collect();
     assert!(lines[0].starts_with(&said), "{plant}: {}", finished.stderr);
@@ -104,7 +104,10 @@ pub fn assert_planted_underflow_is_found(program: &Path, arguments: &[&str]) {
     let [trouble] = &troubles[..] else { panic!("{troubles:#?}") };
     assert_eq!((&trouble["kind"], &trouble["name"]), (&"lost_precision".into(), &row["name"]));
     let sentence = trouble["sentence"].as_str().expect("text");
-    let share = format!("{:.1} % are so small that they lose digits", percent(subnormal, count));
+    let share = format!(
+        "{:.1} % of the numbers are so small that they lose digits",
+        percent(subnormal, count)
+    );
     assert!(sentence.contains(&share), "{sentence}");
     assert!(finished.stdout.contains(sentence), "{sentence} is not in {}", finished.stdout);
     let [finding] = of_rule(&report, "lost-precision")[..] else { panic!("{report:#}") };
@@ -125,7 +128,7 @@ pub fn assert_planted_dead_layer_is_found(program: &Path) {
     let report = report(directory.path());
     let [dead] = of_rule(&report, "dead-activation")[..] else { panic!("{report:#}") };
     assert_eq!(dead["place"]["action"], "[module]Linear: hidden", "{dead:#}");
-    let sentence = "100.0 % of what [module]Linear: hidden returns is 0: ";
+    let sentence = "100.0 % of the output of [module]Linear: hidden is 0: ";
     assert!(finished.stdout.contains(sentence), "{}", finished.stdout);
     let troubles = report["troubles"].as_array().expect("troubles").iter();
     let still = troubles.filter(|trouble| trouble["kind"] == "vanishing_gradient");

@@ -44,9 +44,9 @@ fn what_is_not_finite_is_a_finding() {
         String::from_utf8_lossy(&output.output().expect("it was built").stdout).into_owned()
     };
     let found = mlprof("--findings");
-    let sentence = "1. In step 20 what [module]Linear: hidden returned is not finite: ";
+    let sentence = "1. In step 20 the output of [module]Linear: hidden is not finite: ";
     assert!(found.contains(sentence), "{found}");
-    assert!(found.contains("Costs no time, but what is learned\n"), "{found}");
+    assert!(found.contains("Costs no time, but training quality\n"), "{found}");
     let explained = mlprof("--explain-rules");
     for rule in ["exploding-gradient", "vanishing-gradient", "dead-activation", "update-ratio"] {
         assert!(explained.contains(&format!("{rule}: ")), "{rule}: {explained}");
@@ -59,7 +59,7 @@ fn a_training_ends_before_the_numbers_get_into_the_parameters() {
     let arguments = ["--plant", "variance", "--stop-on-nan", "--every", "7", "--save-tensors"];
     let finished = run(directory.path(), &arguments);
     assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
-    let stopped = "the profiler stopped the training at batch 20 of epoch 0: in step 20 what [module]Linear: hidden";
+    let stopped = "the profiler stopped the training at batch 20 of epoch 0: in step 20 the output of [module]Linear: hidden";
     assert!(finished.stderr.contains(stopped), "{}", finished.stderr);
     // The report exists despite the early end, and no parameter contains NaN.
     let report = report(directory.path());

@@ -43,7 +43,7 @@ fn the_op_is_named_that_makes_what_is_not_finite_in_the_step_and_layer_where_it_
             assert_eq!(first["input"]["maximum"], largest, "{first}");
         }
         let line = format!(
-            "mlprof: in step 20 what {op} in [module]Linear: hidden returned is not finite: "
+            "mlprof: in step 20 the output of {op} in [module]Linear: hidden is not finite: "
         );
         assert!(said.contains(&line), "{said}");
     }

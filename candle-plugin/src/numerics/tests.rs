@@ -272,8 +272,8 @@ fn a_nan_that_a_layer_masks_is_named_by_the_layers_around_it() {
     assert_eq!((first.role, &*first.name), (TensorRole::Gradient, "l2.bias"));
     let said = first.what_is_not_finite();
     for part in [
-        "It began in the backward pass of [module]Linear: l2 (made at candle-plugin/src/numerics/tests.rs:",
-        "), or between [module]Linear: l3 (its gradients are finite; made at candle-plugin/src/numerics/tests.rs:",
+        "The fault began in the backward pass of [module]Linear: l2 (created at candle-plugin/src/numerics/tests.rs:",
+        "), or between [module]Linear: l3 (its gradients are finite; created at candle-plugin/src/numerics/tests.rs:",
     ] {
         assert!(said.contains(part), "{said}");
     }
@@ -286,6 +286,6 @@ fn a_nan_between_two_layers_is_named_by_both() {
     let first = first_in_a_step(|it| it.affine(1e-9, -1.0)?.log(), Ok);
     assert_eq!((first.role, &*first.name), (TensorRole::Output, "[module]Linear: l2"));
     let said = first.what_is_not_finite();
-    let expected = "It began between [module]Linear: l1 (its output was finite; made at ";
+    let expected = "The fault began between [module]Linear: l1 (its output was finite; created at ";
     assert!(said.contains(expected) && !said.contains("called at"), "{said}");
 }

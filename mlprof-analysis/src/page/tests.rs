@@ -140,7 +140,7 @@ fn a_page_is_bounded() {
     page.add("a.json", &analysis);
     let html = page.html(&[], None);
     assert!(html.len() <= 3_000_000, "{}", html.len());
-    assert!(html.contains("rows are left out, those of the least"));
+    assert!(html.contains("rows with the smallest values are left out"));
     assert!(html.contains("<th scope=row>77777<"), "the longest step stays");
     assert!(
         html.matches("<rect class=p").count() > 100 && html.contains(" stretches, the longest ")

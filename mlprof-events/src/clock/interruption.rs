@@ -96,28 +96,30 @@ impl fmt::Display for Interruption {
         match self.counter {
             Counter::WentOn => write!(
                 formatter,
-                "the machine was suspended for {time} during this run: the times of actions that were open then \
-                 contain it"
+                "the machine was suspended for {time} during this run: the times of actions that \
+                 were open then include it"
             ),
             Counter::StoodStill => write!(
                 formatter,
-                "the machine was suspended for {time} during this run: the times of actions that were open then \
-                 do not contain it"
+                "the machine was suspended for {time} during this run: the times of actions that \
+                 were open then do not include it"
             ),
             Counter::Unclear => write!(
                 formatter,
-                "the machine was suspended for {time} during this run: the times of actions that were open then \
-                 are not reliable, because the processor's counter was set meanwhile"
+                "the machine was suspended for {time} during this run: the times of actions that \
+                 were open then are not reliable, because the processor's counter was changed"
             ),
             Counter::RanAhead => write!(
                 formatter,
-                "the processor's counter ran {time} further than the system's clock during this run, as when a \
-                 virtual machine is paused: the times of actions that were open then contain it"
+                "the processor's counter ran {time} ahead of the system's clock during this run, \
+                 as after a pause of a virtual machine: the times of actions that were open then \
+                 include it"
             ),
             Counter::FellBehind => write!(
                 formatter,
-                "the processor's counter fell {time} behind the system's clock during this run, as when a \
-                 virtual machine is restored: the times of actions that were open then are too short"
+                "the processor's counter fell {time} behind the system's clock during this run, as \
+                 after a restore of a virtual machine: the times of actions that were open then \
+                 are too short"
             ),
         }
     }

@@ -205,7 +205,7 @@ mod tests {
             notes_of(&readings),
             [
                 "the machine was suspended for 5 min 3 s during this run: the times of actions that were open then \
-                 contain it"
+                 include it"
             ]
         );
         assert_rate(&timeline(&readings), RATE);
@@ -218,7 +218,7 @@ mod tests {
             notes_of(&readings),
             [
                 "the machine was suspended for 5 min 3 s during this run: the times of actions that were open then \
-                 do not contain it"
+                 do not include it"
             ]
         );
         let timeline = timeline(&readings);
@@ -242,7 +242,7 @@ mod tests {
             notes_of(&readings),
             [
                 "the machine was suspended for 1 h 0 min during this run: the times of actions that were open then \
-                 are not reliable, because the processor's counter was set meanwhile"
+                 are not reliable, because the processor's counter was changed"
             ]
         );
         let timeline = timeline(&readings);
@@ -264,8 +264,8 @@ mod tests {
         assert_eq!(
             notes_of(&readings),
             [
-                "the processor's counter ran 1 min 0 s further than the system's clock during this run, as when a \
-                 virtual machine is paused: the times of actions that were open then contain it"
+                "the processor's counter ran 1 min 0 s ahead of the system's clock during this run, as after a pause of a \
+                 virtual machine: the times of actions that were open then include it"
             ]
         );
         assert_rate(&timeline(&readings), RATE);

@@ -69,10 +69,10 @@ pub(super) fn write_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
 fn explained(error: io::Error) -> io::Error {
     let reason = match error.kind() {
         io::ErrorKind::FileTooLarge => {
-            "the file would be larger than this process may make files (`ulimit -f`)"
+            "the file would exceed the limit on the size of files (`ulimit -f`)"
         }
         #[cfg(unix)]
-        _ if error.raw_os_error() == Some(libc::ENXIO) => "nobody reads from this pipe",
+        _ if error.raw_os_error() == Some(libc::ENXIO) => "this pipe has no reader",
         _ => return error,
     };
     io::Error::new(error.kind(), reason)
@@ -99,7 +99,7 @@ fn wait(file: &File) -> io::Result<()> {
         match ready {
             1.. => return Ok(()),
             0 => {
-                let reason = format!("nobody has read from it for {} s", PATIENCE.as_secs());
+                let reason = format!("the pipe was not read for {} s", PATIENCE.as_secs());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
             }
             _ if error.kind() == io::ErrorKind::Interrupted => {}

@@ -85,7 +85,7 @@ impl GrowingFile {
 fn check_name(file: &File) -> io::Result<()> {
     #[cfg(unix)]
     if std::os::unix::fs::MetadataExt::nlink(&file.metadata()?) == 0 {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "it was removed meanwhile"));
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed during the run"));
     }
     #[cfg(not(unix))]
     let _ = file;
@@ -110,6 +110,6 @@ mod tests {
         assert_eq!(std::fs::read(&path).expect("there"), b"one\ntwo\n");
         std::fs::remove_dir_all(path.parent().expect("a folder")).expect("removed");
         let error = file.append(b"three\n").expect_err("it is gone").to_string();
-        assert_eq!(error, "it was removed meanwhile");
+        assert_eq!(error, "the file was removed during the run");
     }
 }

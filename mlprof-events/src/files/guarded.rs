@@ -33,7 +33,7 @@ impl GuardedFile {
         if self.is_open() {
             return Ok(&self.file);
         }
-        Err(io::Error::other("the program has closed the profiler's file"))
+        Err(io::Error::other("the program closed the profiler's file"))
     }
 
     #[cfg(unix)]
@@ -81,7 +81,7 @@ mod tests {
         // SAFETY: both descriptors are open. `theirs` keeps its own descriptor.
         assert_eq!(unsafe { libc::dup2(theirs.as_raw_fd(), number) }, number);
         let error = guarded.get().expect_err("it is the program's").to_string();
-        assert_eq!(error, "the program has closed the profiler's file");
+        assert_eq!(error, "the program closed the profiler's file");
         drop(guarded);
         // SAFETY: the call takes a number and only reads the flags of a descriptor.
         assert!(unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0, "it is still open");

@@ -97,8 +97,8 @@ fn check_room(mut file: &std::fs::File, length: u64, limit: u64) -> io::Result<(
         return Ok(());
     }
     let reason = format!(
-        "its {length} bytes would leave the program too little of the {left} bytes that the limit on the size \
-         of files allows (ulimit -f)"
+        "its {length} bytes would leave the program too few of the {left} bytes within the limit \
+         on the size of files (ulimit -f)"
     );
     Err(io::Error::new(io::ErrorKind::FileTooLarge, reason))
 }

@@ -108,7 +108,7 @@ fn target_of(path: &Path) -> io::Result<Target> {
         target.path = super::folder_of(&target.path).join(to);
         target.is_linked = true;
     }
-    Err(io::Error::other("too many symbolic links lead from one to the next"))
+    Err(io::Error::other("the path has too many levels of symbolic links"))
 }
 
 /// Rejects a path if it is a symbolic link that another user created. Such a link could lead to a

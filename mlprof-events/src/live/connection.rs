@@ -20,7 +20,7 @@ pub fn read_line(from: &mut impl BufRead, longest: u64) -> io::Result<Option<Vec
         None => Ok(None),
         Some(b'\n') => Ok(Some(line)),
         Some(_) if line.len() as u64 >= longest => {
-            let message = format!("a line has more than {longest} bytes");
+            let message = format!("a line is longer than {longest} bytes");
             Err(io::Error::new(io::ErrorKind::InvalidData, message))
         }
         Some(_) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(line().expect("a line"), Some(b"one".to_vec()));
         assert_eq!(line().expect("a line"), Some(Vec::new()));
         let error = line().expect_err("five letters");
-        assert_eq!(error.to_string(), "a line has more than 3 bytes");
+        assert_eq!(error.to_string(), "a line is longer than 3 bytes");
         assert_eq!(read_line(&mut &b""[..], 3).expect("the end"), None);
         let cut_off = read_line(&mut &b"on"[..], 3).expect_err("no end of the line");
         assert_eq!(cut_off.kind(), io::ErrorKind::UnexpectedEof);

@@ -32,7 +32,8 @@ pub enum FolderError {
     },
     /// No folder in the list of [folders] can be used.
     #[error(
-        "cannot find a folder for sockets: {}; set XDG_RUNTIME_DIR to a folder that only you may enter",
+        "cannot find a folder for sockets: {}; set XDG_RUNTIME_DIR to a folder that only you can \
+         access",
         .0.iter().map(|reason| Chain(reason).to_string()).collect::<Vec<_>>().join("; ")
     )]
     None(
@@ -135,7 +136,8 @@ fn fault(found: &Metadata, is_own: impl Fn(u32) -> bool) -> Option<String> {
         return Some(format!("it belongs to user {}", found.uid()));
     }
     let mode = found.mode() & 0o777;
-    (mode & 0o077 != 0).then(|| format!("others may enter it (its mode is {mode:o}, not 700)"))
+    (mode & 0o077 != 0)
+        .then(|| format!("other users can access it (its mode is {mode:o}, not 700)"))
 }
 
 #[cfg(test)]
@@ -163,7 +165,7 @@ mod tests {
         let folder = around.path().join("mlprof");
         std::fs::create_dir(&folder).expect("made");
         std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).expect("opened");
-        let error = check(&folder, true).expect_err("others may enter").to_string();
+        let error = check(&folder, true).expect_err("other users can access it").to_string();
         assert!(error.contains("its mode is 755, not 700"), "{error}");
         let link = around.path().join("link");
         symlink(&folder, &link).expect("made");

@@ -128,24 +128,29 @@ impl RecordRequest {
             (Some(1..=MOST_STEPS), None) => self.check_steps(),
             (None, Some(1..=LONGEST_RECORDING)) => self.check_start(),
             (Some(steps), None) => {
-                Err(format!("{steps} steps cannot be recorded: between 1 and {MOST_STEPS} can"))
+                Err(format!("cannot record {steps} steps: use 1 to {MOST_STEPS}"))
             }
-            (None, Some(milliseconds)) => Err(format!(
-                "{milliseconds} ms cannot be recorded: between 1 and {LONGEST_RECORDING} can"
-            )),
-            _ => Err("a recording is of either \"steps\" or \"milliseconds\"".to_owned()),
+            (None, Some(milliseconds)) => {
+                Err(format!("cannot record {milliseconds} ms: use 1 to {LONGEST_RECORDING}"))
+            }
+            _ => {
+                Err("cannot record: the request needs either \"steps\" or \"milliseconds\""
+                    .to_owned())
+            }
         }
     }
 
     fn check_steps(&self) -> Result<(), String> {
         match (self.warmup, self.multiple_of, self.start_milliseconds) {
             (Some(warmup), ..) if warmup > MOST_STEPS => {
-                Err(format!("{warmup} steps cannot be warm-up: at most {MOST_STEPS} can"))
+                Err(format!("cannot use {warmup} warm-up steps: use at most {MOST_STEPS}"))
             }
-            (_, Some(0), _) => Err("no step's number is a multiple of 0".to_owned()),
-            (.., Some(_)) => Err("steps begin at a step, not at a time".to_owned()),
+            (_, Some(0), _) => Err("cannot begin at a multiple of 0: use at least 1".to_owned()),
+            (.., Some(_)) => Err("cannot begin a recording of steps at a time: leave out \
+                                  \"start_milliseconds\""
+                .to_owned()),
             _ if self.exactly && self.first_step.is_none() => {
-                Err("\"exactly\" which step is first is not said: \"first_step\" does".to_owned())
+                Err("\"exactly\" needs the first step: set \"first_step\"".to_owned())
             }
             _ => Ok(()),
         }
@@ -153,11 +158,13 @@ impl RecordRequest {
 
     fn check_start(&self) -> Result<(), String> {
         if self.exactly || self.first_step.or(self.multiple_of).or(self.warmup).is_some() {
-            return Err("what is recorded for a time begins at no step".to_owned());
+            return Err(
+                "cannot begin a timed recording at a step: record \"steps\" instead".to_owned()
+            );
         }
         match self.until_start() {
             later if later.as_millis() <= u128::from(LATEST_START) => Ok(()),
-            _ => Err("a recording cannot begin more than ten minutes later".to_owned()),
+            _ => Err("cannot begin a recording more than ten minutes later".to_owned()),
         }
     }
 

@@ -235,7 +235,7 @@ fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
 
 fn too_long(path: &Path) -> io::Error {
     let bytes = path.as_os_str().len();
-    let reason = format!("its path is too long for a socket ({bytes} bytes)");
+    let reason = format!("the path is too long for a socket ({bytes} bytes)");
     io::Error::new(ErrorKind::InvalidInput, reason)
 }
 

@@ -146,7 +146,7 @@ pub enum SettingsError {
         error: io::Error,
     },
     /// The settings file was written by another version or by hand.
-    #[error("cannot understand the settings of `mlprof run` in {path}")]
+    #[error("cannot parse the settings of `mlprof run` in {path}")]
     Parse {
         /// Path of the file.
         path: PathBuf,

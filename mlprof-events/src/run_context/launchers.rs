@@ -80,8 +80,8 @@ impl Launcher {
             None => {
                 let name = self.local_rank;
                 let problem = format!(
-                    "{name} is {said:?}, which makes no sense among {world_size} processes; the \
-                     profiler takes this process's rank, {rank}, for its local rank."
+                    "{name} is {said:?}, which is invalid for {world_size} processes, so the \
+                     profiler uses this process's rank, {rank}, as its local rank."
                 );
                 (run, Some(problem))
             }
@@ -95,8 +95,8 @@ fn number(text: &str) -> Option<u32> {
 
 fn single_process(problem: &str) -> String {
     format!(
-        "{problem}, which makes no sense: the profiler takes this process for the only one of its \
-         run (rank 0 of 1). Where there are several they write to the same files; set RANK and \
+        "{problem}, which is invalid, so the profiler treats this process as the only one of its \
+         run (rank 0 of 1). Several such processes write to the same files; set RANK and \
          WORLD_SIZE for each."
     )
 }
@@ -155,8 +155,8 @@ mod tests {
         assert_eq!((run.rank, run.local_rank, run.world_size), (3, 3, 4));
         assert_eq!(
             problem.expect("a problem"),
-            "LOCAL_RANK is \"x\", which makes no sense among 4 processes; the profiler takes this \
-             process's rank, 3, for its local rank."
+            "LOCAL_RANK is \"x\", which is invalid for 4 processes, so the profiler uses this \
+             process's rank, 3, as its local rank."
         );
         assert_eq!(of(&[("RANK", "3"), ("WORLD_SIZE", "4"), ("LOCAL_RANK", "4")]), (3, 3, 4, true));
         assert_eq!(of(&[("LOCAL_RANK", "1")]), (0, 0, 1, false), "alone it says nothing");
@@ -182,7 +182,7 @@ mod tests {
             assert_eq!(run, RunContext::default(), "{expected}");
             let problem = problem.unwrap_or_else(|| panic!("nothing said: {expected}"));
             assert!(
-                problem.starts_with(&format!("{expected}, which makes no sense: ")),
+                problem.starts_with(&format!("{expected}, which is invalid, so ")),
                 "{problem}"
             );
             assert!(!problem.contains('\n'));

@@ -70,7 +70,7 @@ impl RunContext {
         if let Some(problem) = problem {
             static SAID: Once = Once::new();
             SAID.call_once(|| {
-                let warning = format!("warning: {problem} (Said once.)\n");
+                let warning = format!("warning: {problem} (Reported once.)\n");
                 // A failure is ignored: if standard error is closed, the warning cannot be shown.
                 let _ = apart_from_forks(|| print(StandardStream::Error, warning.as_bytes()));
             });

@@ -62,13 +62,13 @@ pub fn bad_requests_are_answered() {
     connection.write(b"GET / HTTP/1.1\n");
     assert!(connection.error().starts_with("the request is not JSON: "));
     connection.write(b"{\"version\": 1, \"request\": \"record\", \"steps\": 0}\n");
-    assert_eq!(connection.error(), "0 steps cannot be recorded: between 1 and 10000 can");
+    assert_eq!(connection.error(), "cannot record 0 steps: use 1 to 10000");
     connection.write(b"\xff\xfe\0\n");
     assert!(connection.error().starts_with("the request is not JSON: "));
     assert_eq!(connection.state().trainings.len(), 1, "the connection is as good as before");
     let mut long = vec![b' '; LONGEST_REQUEST as usize + 1];
     connection.write(&long);
-    assert!(connection.error().contains("a line has more than 65536 bytes"));
+    assert!(connection.error().contains("a line is longer than 65536 bytes"));
     assert_eq!(connection.answer(), None, "it is closed");
     long.truncate(10);
     program.connect().write(&long);

@@ -104,7 +104,7 @@ pub fn it_is_said_why_no_folder_can_be_used() {
         "mlprof: live inspection is off: cannot find a folder for sockets: ",
         "/nowhere/mlprof: No such file or directory",
         "it is not a folder",
-        "set XDG_RUNTIME_DIR to a folder that only you may enter",
+        "set XDG_RUNTIME_DIR to a folder that only you can access",
     ] {
         assert!(said.contains(part), "{part} in {said}");
     }

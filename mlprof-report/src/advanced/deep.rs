@@ -140,7 +140,7 @@ impl<'de> Deserialize<'de> for ThreadCallTree {
         for Entry { parent, children } in deeper {
             if parent >= next {
                 return Err(D::Error::custom(format!(
-                    "there is no node {parent} before its children"
+                    "the node {parent} is missing before its children"
                 )));
             }
             let around = parts.partition_point(|(first, _)| *first <= parent) - 1;
@@ -188,14 +188,14 @@ fn attach(
             continue;
         };
         match inside.next_if(|(wanted, _)| *wanted == place) {
-            Some(_) if !node.children.is_empty() => return Err("a node has children twice"),
+            Some(_) if !node.children.is_empty() => return Err("a node lists its children twice"),
             Some((_, index)) => node.children = part(index),
             None => open.push(node.children.iter_mut()),
         }
         place += 1;
     }
     match inside.next() {
-        Some(_) => Err("a node has children twice"),
+        Some(_) => Err("a node lists its children twice"),
         None => Ok(()),
     }
 }

@@ -96,7 +96,8 @@ pub fn heading(samples: &Samples) -> String {
     if samples.samples > 0 {
         let _ = writeln!(
             text,
-            "Sampled     {} samples of all threads in {}: {:.0} Hz asked, {:.1} reached, {} ticks dropped",
+            "Sampled     {} samples of all threads in {}: {:.0} Hz requested, {:.1} reached, {} \
+             ticks dropped",
             grouped(samples.samples),
             duration(samples.seconds),
             samples.asked_hz,
@@ -106,14 +107,14 @@ pub fn heading(samples: &Samples) -> String {
         let work = samples.working_seconds();
         let _ = writeln!(
             text,
-            "            {} of work, estimated; {} of processor time by the system's clock",
+            "            {} of work, estimated; {} of CPU time by the system's clock",
             duration(work),
             duration(samples.processor_seconds),
         );
         if samples.unsampled_processor_seconds > 0.01 * samples.processor_seconds {
             let _ = writeln!(
                 text,
-                "            {} of it after long waits were not sampled",
+                "            {} of the CPU time was not sampled, after long waits",
                 duration(samples.unsampled_processor_seconds)
             );
         }
@@ -185,7 +186,8 @@ fn table_ordered(samples: &Samples, action: &ActionSamples, order: SampleOrder) 
     text.push_str(&table.paint());
     let left = action.functions.len() - rows.len().min(MOST_ROWS);
     if left > 0 {
-        let _ = writeln!(text, "{} more functions are in the JSON report.", grouped(left as u64));
+        let _ =
+            writeln!(text, "{} more functions are only in the JSON report.", grouped(left as u64));
     }
     paint_waits(&mut text, samples, action);
     text
@@ -198,7 +200,7 @@ fn paint_waits(text: &mut String, samples: &Samples, action: &ActionSamples) {
         return;
     }
     let _ = writeln!(text, "\nWaited in: {}", shown(&action.label()));
-    let mut table = Grid::new(["Waiting", "%", "Function that waits, and what it waits in"]);
+    let mut table = Grid::new(["Waiting", "%", "Waiting function: function that it waits in"]);
     let name = |index: u32| samples.functions.get(index as usize).map(function);
     for waits in all.iter().take(MOST_WAITS) {
         let (who, inside) = (name(waits.function), name(waits.inside));
@@ -213,7 +215,7 @@ fn paint_waits(text: &mut String, samples: &Samples, action: &ActionSamples) {
     text.push_str(&table.paint());
     let left = all.len().saturating_sub(MOST_WAITS);
     if left > 0 {
-        let _ = writeln!(text, "{left} more are in the stacks of the JSON report.");
+        let _ = writeln!(text, "{left} more waits are only in the stacks of the JSON report.");
     }
 }
 
@@ -257,6 +259,6 @@ fn paint_threads(text: &mut String, samples: &Samples) {
     text.push_str(&table.paint());
     let left = samples.threads.len().saturating_sub(MOST_THREADS);
     if left > 0 {
-        let _ = writeln!(text, "{left} more names of threads are in the JSON report.");
+        let _ = writeln!(text, "{left} more thread names are only in the JSON report.");
     }
 }

@@ -20,7 +20,7 @@ impl Subject {
             Self::Functions => "Functions",
             Self::Lines => "Functions with lines",
             Self::Memory => "Memory allocated",
-            Self::Peak => "Most memory at once",
+            Self::Peak => "Peak memory",
             Self::Blocks => "Blocks allocated",
         }
     }
@@ -38,18 +38,18 @@ impl Subject {
         match (self, profiler) {
             (Self::Run, _) => "as a whole",
             (Self::Steps | Self::Actions, TRACE) => "the median of steps that have it",
-            (_, TRACE) => "of their own, the median of steps that have it",
+            (_, TRACE) => "self values, the median of steps that have it",
             (Self::Steps, _) => "the median of steps",
-            (Self::Actions, "Simple") => "the median of calls, but for the first one",
+            (Self::Actions, "Simple") => "the median of calls without the first one",
             (Self::Actions | Self::Memory, "Tensor") => "the mean of recorded steps",
             (Self::Actions | Self::ActionsOnDevice | Self::DeviceRegions | Self::Lines, _) => {
                 "the mean of calls"
             }
-            (Self::Functions | Self::Memory | Self::Blocks, _) => "of their own, the mean of calls",
+            (Self::Functions | Self::Memory | Self::Blocks, _) => "self values, the mean of calls",
             (Self::Ops | Self::Kernels | Self::Modules | Self::ModulesOnDevice, _) => {
-                "of their own, the mean of recorded steps"
+                "self values, the mean of recorded steps"
             }
-            (Self::Peak, _) => "of the call with the most",
+            (Self::Peak, _) => "the call with the highest peak",
         }
     }
 

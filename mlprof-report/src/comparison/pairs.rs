@@ -56,20 +56,20 @@ pub(super) fn compare_runs_of<R: Run>(before: &[R], after: &[R]) -> Result<Compa
         return Err(Error::OtherProgram);
     }
     if has_samples {
-        comparison.notes.push("Reports of samples are estimates, and are not compared.".to_owned());
+        comparison.notes.push("Reports of samples are estimates and are not compared.".to_owned());
     }
     for (groups, others, side) in [(&before, &after, "before"), (&after, &before, "after")] {
         let is_alone = |(key, _): &&Group<'_, R>| others.iter().all(|(other, _)| other != key);
         let alone: Vec<_> = groups.iter().filter(is_alone).map(|(key, _)| key.title()).collect();
         if !alone.is_empty() {
-            comparison.notes.push(format!("Only the side {side} has {}.", alone.join("; ")));
+            comparison.notes.push(format!("Only {side} has {}.", alone.join("; ")));
         }
     }
     let fewest = |part: &ComparedReports| part.before.runs.min(part.after.runs);
     if comparison.parts.iter().map(fewest).min() == Some(1) {
         comparison.notes.push(
-            "One run of a side does not show what varies from run to run, on a machine that others \
-             use, too, above all; three or more of each side do."
+            "One run of a side does not show the variation between runs, especially on a shared \
+             machine; use three or more runs of each side."
                 .to_owned(),
         );
     }
@@ -169,12 +169,14 @@ fn compare_runs<R: Run>(key: Key, before: &[&R], after: &[&R]) -> PendingReports
     let mut notes = differences(before, after, &runs_before, &runs_after);
     if !is_whole {
         notes.push(
-            "Rows are told apart by other things before than after, and are compared by their names."
+            "The rows of both sides are grouped differently, so they are compared by name."
                 .to_owned(),
         );
     }
     if !has_common_rows {
-        notes.push("No row is on both sides: of different programs?".to_owned());
+        notes.push(
+            "No row is on both sides; check that they come from the same program.".to_owned(),
+        );
     }
     let Key { profiler, stage, rank } = key;
     let (before, after) = (runs_before, runs_after);
@@ -209,7 +211,7 @@ fn differences<R: Run>(before: &[&R], after: &[&R], earlier: &Runs, later: &Runs
     let count = |steps: Option<u64>| steps.map_or_else(|| "an unknown number".to_owned(), grouped);
     if earlier.steps.is_none() || earlier.steps != later.steps {
         let steps = match (earlier.steps, later.steps) {
-            (None, None) => "How many steps the runs have is not known".to_owned(),
+            (None, None) => "The number of steps of the runs is unknown".to_owned(),
             (one, other) => format!("Steps: {} before, {} after", count(one), count(other)),
         };
         notes.push(format!("{steps}. {}", R::EACH));

@@ -41,8 +41,7 @@ pub(super) trait Run: PartialEq {
 }
 
 impl Run for Report {
-    const EACH: &'static str =
-        "Each call is compared with each call: how often something ran does not count.";
+    const EACH: &'static str = "Single calls are compared, so the number of calls does not count.";
 
     fn key(&self) -> Key {
         let header = self.header();

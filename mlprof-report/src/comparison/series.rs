@@ -55,7 +55,7 @@ pub fn compare_steps(before: &[SteppedRun], after: &[SteppedRun]) -> Result<Comp
 }
 
 impl Run for SteppedRun {
-    const EACH: &'static str = "Each step is compared with each step.";
+    const EACH: &'static str = "Single steps are compared.";
 
     fn key(&self) -> Key {
         Key { profiler: TRACE, stage: self.stage, rank: self.rank }

@@ -15,17 +15,16 @@ use crate::table::{Cell, Column, Table, Unit as Units, change, count, share, tab
 const ROWS: usize = 20;
 
 /// Legend below the tables.
-const LEGEND: &str = "\
-Slower, faster, more, less: beyond what varies anyway; Least is how much it is then at the least. \
-Same: within that.\n";
+const LEGEND: &str = "Slower, faster, more, less: the change exceeds the usual variation; Least is \
+                      its lower bound. Same: the change is within the variation.\n";
 /// Legend for comparisons of reports.
-const OF_REPORTS: &str = "\
-Not known: the reports do not say how calls vary; with three runs or more of each side these show it. \
-Change counts\nhow often something was called, where both sides have the same number of steps. Share: of \
-the run, where that is more.\n";
+const OF_REPORTS: &str = "Not known: the reports do not contain the variation of calls; three or \
+                          more runs of each side show it. Change includes\nthe number of calls if \
+                          both sides have the same number of steps. Share: of the run, on the side \
+                          where it is larger.\n";
 /// Legend for comparisons of traces.
-const OF_TRACES: &str = "\
-Calls: the number of steps that have it. Share: of the time of steps, where that is more.\n";
+const OF_TRACES: &str = "Calls: number of steps that have it. Share: of the time of steps, on the \
+                         side where it is larger.\n";
 
 /// Selection of the rows that a comparison shows.
 #[derive(Clone, Copy)]
@@ -118,23 +117,24 @@ impl ComparedTable {
             let calls = |side| of_side(side, |side| Some(side.calls));
             let low = |side| of_side(side, |side| side.limits.map(|limits| limits.low.max(0.0)));
             let high = |side| of_side(side, |side| side.limits.map(|limits| limits.high));
-            words("Name", "What is compared") => row.name.as_str(),
-            words("Verdict", "Whether a difference is beyond what varies anyway") =>
+            words("Name", "Compared quantity") => row.name.as_str(),
+            words("Verdict", "Whether the change exceeds the usual variation") =>
                 if row.verdict == Verdict::Worse { Cell::Strong(word) } else { Cell::Text(word) },
-            of("Before", "Of a typical call or step") => value(row.before),
-            of("After", "Of a typical call or step") => value(row.after),
-            change("Change", "With how often it was called, where steps are as many") => row.change,
-            change("Least", "How much of the change is beyond what varies anyway") => row.least(),
+            of("Before", "Value of a typical call or step") => value(row.before),
+            of("After", "Value of a typical call or step") => value(row.after),
+            change("Change", "Change, including the number of calls if both sides have the same \
+                              number of steps") => row.change,
+            change("Least", "Lower bound of the change") => row.least(),
             count("Calls", "").in_text() => row.calls(),
-            share("Share", "Of the run, on the side where that is more").bar() => row.share,
-            count("Calls before", "Of a run").on_page() => calls(row.before),
-            count("Calls after", "Of a run").on_page() => calls(row.after),
-            of("Before, low", "It is known to be no less").on_page() => low(row.before),
-            of("Before, high", "It is known to be no more").on_page() => high(row.before),
-            of("After, low", "It is known to be no less").on_page() => low(row.after),
-            of("After, high", "It is known to be no more").on_page() => high(row.after),
+            share("Share", "Share of the run, on the side where it is larger").bar() => row.share,
+            count("Calls before", "Number of calls in a run").on_page() => calls(row.before),
+            count("Calls after", "Number of calls in a run").on_page() => calls(row.after),
+            of("Before, low", "Lower bound before").on_page() => low(row.before),
+            of("Before, high", "Upper bound before").on_page() => high(row.before),
+            of("After, low", "Lower bound after").on_page() => low(row.after),
+            of("After, high", "Upper bound after").on_page() => high(row.after),
         });
-        table.rest("… and {} more, which changed less")
+        table.rest("… and {} more with smaller changes")
     }
 
     fn write(&self, text: &mut String, options: &TextOptions<'_>) {

@@ -17,13 +17,13 @@ const GENERAL: &[Threshold] = &[
     Threshold {
         name: "least-seconds",
         default: 1.0,
-        why: "so many seconds the stage must take: of less, chance and warm-up say too much",
+        why: "minimum duration of the stage in seconds: chance and warm-up dominate shorter stages",
     },
     Threshold {
         name: "least-recorded-steps",
         default: 3.0,
-        why: "so many steps a report must have that is of recorded steps only, as the default \
-              schedule has them",
+        why: "minimum number of recorded steps in a report that covers recorded steps only; the \
+              default schedule records as many",
     },
 ];
 /// Prefix of the names of thresholds that apply to all rules.
@@ -140,7 +140,7 @@ impl Rules {
         let outcome = examined.map_or_else(
             || {
                 Outcome::no_inputs(
-                    "all reports are of one process: give those of several ranks at once",
+                    "all reports come from one process: pass the reports of several ranks together",
                 )
             },
             |examined| examined.outcome,
@@ -187,7 +187,7 @@ impl Rules {
         let least = self.limit(GENERAL_NAME, &GENERAL[0]);
         if seconds < least {
             return Some(format!(
-                "the stage took {seconds:.3} s, and less than {least} s say too little \
+                "the stage took {seconds:.3} s, which is less than the minimum of {least} s \
                  ({GENERAL_NAME}.{})",
                 GENERAL[0].name
             ));
@@ -195,8 +195,8 @@ impl Rules {
         let Report::Tensor(report) = facts.report else { return None };
         if !facts.knows_its_seconds {
             return Some(format!(
-                "the report lists the first {} of its {} cycles, and not how long all of them took: \
-                 it is of an earlier version",
+                "the report lists only the first {} of its {} cycles and no total duration: it was \
+                 written by an earlier version",
                 report.cycles.len(),
                 report.cycle_count
             ));
@@ -204,7 +204,7 @@ impl Rules {
         let least = self.limit(GENERAL_NAME, &GENERAL[1]);
         ((report.recorded_steps as f64) < least).then(|| {
             format!(
-                "{} recorded, and less than {least} say too little ({GENERAL_NAME}.{})",
+                "{} recorded, fewer than the minimum of {least} ({GENERAL_NAME}.{})",
                 counted_were(report.recorded_steps, "step", "steps"),
                 GENERAL[1].name
             )

@@ -99,7 +99,8 @@ impl<'report> Facts<'report> {
     ) -> Result<(ActionFacts<'report>, CpuStatistics), &'static str> {
         let batch = self.action(RUN_TRAINING_BATCH);
         batch.and_then(|batch| Some((batch, batch.cpu?))).ok_or(
-            "the report has no CPU time of run_training_batch (`SimpleProfiler::measure_cpu`)",
+            "the report has no CPU time of run_training_batch: turn on \
+             `SimpleProfiler::measure_cpu`",
         )
     }
 
@@ -111,7 +112,7 @@ impl<'report> Facts<'report> {
     pub(super) fn cores(&self) -> Result<u64, &'static str> {
         let machine = self.report.header().machine.as_ref();
         let cores = machine.and_then(|machine| machine.cores);
-        cores.ok_or("the report does not say how many cores the program may use")
+        cores.ok_or("the report does not contain the number of cores that the program may use")
     }
 
     /// Returns the time that training waited for data, if it is a Simple report with this value.

@@ -74,14 +74,15 @@ impl LongSteps {
             grouped(self.steps),
             named.join(", ")
         );
-        let mut evidence = vec![Evidence::new(format!("steps of {TIMES} times the median"), long)];
+        let mut evidence =
+            vec![Evidence::new(format!("steps longer than {TIMES} times the median"), long)];
         if let Some((part, seconds)) = self.made_long_by {
-            let value = format!("{part}, {} beyond its median", duration(seconds));
-            evidence.push(Evidence::new("made long by", value));
+            let value = format!("{part}, {} above its median", duration(seconds));
+            evidence.push(Evidence::new("longest part", value));
         }
         if let Some((name, seconds)) = &self.slowest {
-            let value = format!("{name}, {} in all", duration(*seconds));
-            evidence.push(Evidence::new("slowest in them", value));
+            let value = format!("{name}, {} in total", duration(*seconds));
+            evidence.push(Evidence::new("slowest action in long steps", value));
         }
         evidence
     }

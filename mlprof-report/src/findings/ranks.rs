@@ -16,12 +16,12 @@ use mlprof_events::OrderExt;
 pub(super) const NAME: &str = "slowest-rank";
 
 pub(super) const CONDITION: &str =
-    "one of several processes needs longer for its own work than half of them do";
+    "one of several processes needs longer for its own work than half of them";
 
 pub(super) const THRESHOLDS: &[Threshold] = &[Threshold {
     name: "share",
     default: 0.1,
-    why: "the part of the run that the others must wait for the slowest",
+    why: "minimum share of the run that the other ranks wait for the slowest one",
 }];
 
 /// Times of one rank.
@@ -68,14 +68,15 @@ pub(super) fn examine(reports: &[Report], limit: f64) -> Examined {
     }
     if ranks.len() < 2 {
         return Outcome::no_inputs(
-            "there are no Simple or Advanced reports of a fit of several ranks, with its epochs",
+            "there are no Simple or Advanced reports of a fit with training epochs from several \
+             ranks",
         )
         .into();
     }
     if !waits_are_known {
         return Outcome::no_inputs(
-            "no action in the reports waits for other processes: guard it with a name such as \
-             all_reduce_gradients",
+            "no action in the reports waits for other processes: profile the collective as an \
+             action with a name such as all_reduce_gradients",
         )
         .into();
     }
@@ -88,7 +89,7 @@ pub(super) fn examine(reports: &[Report], limit: f64) -> Examined {
     let evidence: Vec<_> = ranks
         .iter()
         .map(|rank| {
-            Evidence::new(format!("own time of rank {}", rank.number), duration(rank.own_seconds))
+            Evidence::new(format!("rank {} own work", rank.number), duration(rank.own_seconds))
         })
         .collect();
     if part < limit {
@@ -97,12 +98,13 @@ pub(super) fn examine(reports: &[Report], limit: f64) -> Examined {
     let (action, lost) = where_it_loses(slowest, usual);
     let mut evidence = evidence;
     if let Some(action) = action {
-        evidence.push(Evidence::new(format!("of it in {}", action.name), duration(lost)));
+        evidence.push(Evidence::new(format!("loss in {}", action.name), duration(lost)));
     }
     let outcome = Outcome::Found(vec![Finding {
         rule: NAME.to_owned(),
         sentence: format!(
-            "Rank {} needs {} longer for its own work than rank {} ({}), which others wait for.",
+            "Rank {} needs {} longer for its own work than rank {} ({}), and the other ranks wait \
+             for it.",
             slowest.number,
             duration(longer),
             usual.number,
@@ -113,9 +115,9 @@ pub(super) fn examine(reports: &[Report], limit: f64) -> Examined {
         cost: slowest.facts.cost(longer),
         confidence: Confidence::Likely,
         remedy:
-            "give each process as much to do (batches of one size, inputs of like lengths, hooks \
-                 and files of rank 0 on a thread of their own), and look at what else runs on that \
-                 machine."
+            "balance the work of the processes (batches of one size, inputs of similar lengths, \
+             hooks and files of rank 0 on a separate thread), and check which other programs run \
+             on that machine."
                 .to_owned(),
     }]);
     Examined { outcome, slowest: Some(slowest.index) }
@@ -211,7 +213,7 @@ mod tests {
         let reports = [rank(0, 0.5), rank(1, 0.4), rank(2, 0.6)];
         assert!(matches!(outcome(&reports), Outcome::Healthy(seen) if seen.len() == 3));
         let Outcome::NoInputs(why) = outcome(&reports[..1]) else { panic!("of one process") };
-        assert!(why.contains("of one process"), "{why}");
+        assert!(why.contains("from one process"), "{why}");
         assert_eq!(Rules::new().apply_to_ranks(&reports[..1]), []);
         let alone = |number| {
             let Report::Simple(mut report) = rank(number, 3.0) else { panic!("as made") };

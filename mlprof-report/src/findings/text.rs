@@ -36,7 +36,7 @@ pub fn line(finding: &Finding) -> String {
         "{}: {} {} {} can be saved: {}\n",
         if finding.is_advice() { "Finding" } else { "Hint" },
         label::one_line(&finding.sentence),
-        if finding.cost.is_estimated { "By an estimate" } else { "Up to" },
+        if finding.cost.is_estimated { "An estimated" } else { "Up to" },
         cost(&finding.cost),
         label::one_line(&finding.remedy),
     )
@@ -46,7 +46,7 @@ pub fn line(finding: &Finding) -> String {
 /// an estimate.
 fn costs(cost: &Cost) -> String {
     match cost.is_estimated {
-        _ if cost.is_of_learning => "no time, but what is learned".to_owned(),
+        _ if cost.is_of_learning => "no time, but training quality".to_owned(),
         true => format!("about {}, an estimate", self::cost(cost)),
         false => format!("at most {}", self::cost(cost)),
     }
@@ -65,7 +65,7 @@ pub fn whole(findings: &[Finding]) -> String {
     if findings.is_empty() {
         return String::new();
     }
-    let mut text = String::from("\nFindings, what costs most first\n");
+    let mut text = String::from("\nFindings, largest cost first\n");
     for (number, finding) in (1..).zip(findings) {
         let in_time = finding.cost.seconds_per_step.filter(|_| finding.cost.bytes.is_none());
         let step =
@@ -82,9 +82,9 @@ pub fn whole(findings: &[Finding]) -> String {
         }
         for evidence in &finding.evidence {
             let (what, value) = (label::one_line(&evidence.what), label::one_line(&evidence.value));
-            let _ = writeln!(text, "   Seen: {what}: {value}");
+            let _ = writeln!(text, "   Evidence: {what}: {value}");
         }
-        let _ = writeln!(text, "   What to do: {}", label::one_line(&finding.remedy));
+        let _ = writeln!(text, "   Remedy: {}", label::one_line(&finding.remedy));
     }
     text
 }

@@ -128,7 +128,7 @@ pub(crate) fn append_unlisted(text: &mut String, blank: u64, with_numbers: usize
     }
     if with_numbers > 0 {
         let count = grouped(with_numbers as u64);
-        let _ = writeln!(text, "{count} lines with numbers are not within the function's text.");
+        let _ = writeln!(text, "{count} lines with numbers are outside the function's text.");
     }
 }
 

@@ -36,7 +36,7 @@ fn paint_rows_from(report: &MemoryReport, least_share: f64) -> String {
         if let Some(left_out @ 1..) = report.actions.len().checked_sub(shown.len()) {
             let _ = writeln!(
                 text,
-                "{} more {} below {} % of the bytes allocated and of the peak; .all_rows(true) or \
+                "{} more {} below {} % of the allocated bytes and of the peak; .all_rows(true) or \
                  MLPROF_ALL_ROWS=1 prints all rows, and report files have them.",
                 grouped(left_out as u64),
                 if left_out == 1 { "row is" } else { "rows are each" },
@@ -44,14 +44,14 @@ fn paint_rows_from(report: &MemoryReport, least_share: f64) -> String {
             );
         }
         text.push_str(
-            "Net: allocated and not freed; below 0 where blocks from before were freed. Peak: the \
-             most that a call's\nthread had above what it had at the call's start. Self: without \
-             the actions inside.\n",
+            "Net: allocated minus freed bytes; below 0 if older blocks were freed. Peak: maximum \
+             of the thread in a call,\nabove its level at the start of the call. Self: without the \
+             actions inside.\n",
         );
     }
-    text.push_str("\nAlive when the process had most\n");
+    text.push_str("\nAlive at the peak of the process\n");
     paint_tree(&mut text, &report.peak);
-    text.push_str("\nStill alive, of what was allocated since the beginning\n");
+    text.push_str("\nStill alive, of the blocks allocated since the start\n");
     paint_tree(&mut text, &report.alive);
     if report.copies.blocks.blocks > 0 {
         text.push_str("\nLarge copies\n");
@@ -73,7 +73,7 @@ fn paint_process(text: &mut String, report: &MemoryReport) {
     let process = &report.process;
     let _ = writeln!(
         text,
-        "Wall time   {}, of which measuring took {}, estimated",
+        "Wall time   {}, including an estimated {} for the measurement",
         duration(report.header.wall_seconds),
         duration(report.header.overhead.total_seconds()),
     );
@@ -88,7 +88,7 @@ fn paint_process(text: &mut String, report: &MemoryReport) {
     );
     let _ = writeln!(
         text,
-        "Alive       {} at most, {} at the end, {} at the beginning (± {} per other thread)",
+        "Alive       {} at most, {} at the end, {} at the start (± {} per other thread)",
         signed_bytes(process.peak_bytes),
         signed_bytes(process.live_bytes),
         signed_bytes(process.live_at_start_bytes),
@@ -111,20 +111,20 @@ fn from_share(report: &MemoryReport, least_share: f64) -> Vec<&ActionMemory> {
 
 /// Returns a table of the allocations and frees of actions.
 pub(crate) fn actions_table(actions: &[&ActionMemory]) -> Table {
-    let table = table!("What actions allocated and freed", actions, |row| {
-        words("Action", "What ran").key() => row.label(),
-        words("Kind", "What it stands for").key().on_page() => word(&row.kind),
-        count("Calls", "How many calls have ended").sum() => row.calls,
-        sizes("Allocated", "With the actions inside").sum().bar() => row.total.allocated_bytes,
+    let table = table!("Allocations by action", actions, |row| {
+        words("Action", "Name of the action").key() => row.label(),
+        words("Kind", "Kind of the action").key().on_page() => word(&row.kind),
+        count("Calls", "Number of ended calls").sum() => row.calls,
+        sizes("Allocated", "Allocated bytes, including the actions inside").sum().bar() => row.total.allocated_bytes,
         count("Blocks", "").in_text() => row.total.allocated_blocks,
         sizes("Freed", "").in_text() => row.total.freed_bytes,
-        sizes("Net", "Allocated less freed").sum() => row.total.net_bytes(),
+        sizes("Net", "Allocated minus freed bytes").sum() => row.total.net_bytes(),
         count("Net blocks", "").in_text() => row.total.net_blocks(),
-        sizes("Peak", "The most of a call above what there was at its start").bar() =>
+        sizes("Peak", "Maximum of a call above the level at its start").bar() =>
             row.peak_bytes,
-        sizes("Self allocated", "Without the actions inside: these add up").sum().bar() =>
+        sizes("Self allocated", "Allocated bytes without the actions inside: these values add up").sum().bar() =>
             row.own.allocated_bytes,
-        count("Self blocks", "How many blocks that were").sum() => row.own.allocated_blocks,
+        count("Self blocks", "Number of allocated blocks without the actions inside").sum() => row.own.allocated_blocks,
         sizes("Self net", "").in_text() => row.own.net_bytes(),
     });
     table.sorted_by("Allocated")
@@ -140,8 +140,8 @@ fn paint_tree(text: &mut String, tree: &MemoryTree) {
     let _ = match tree.process_bytes {
         Some(all) => writeln!(
             text,
-            "Blocks of {least} and more, by the actions that allocated them; with smaller ones the \
-             process had {}.",
+            "Blocks of {least} and more, by the actions that allocated them; including smaller \
+             blocks, the process had {}.",
             signed_bytes(all)
         ),
         None => writeln!(text, "Blocks of {least} and more, by the actions that allocated them."),
@@ -155,12 +155,12 @@ pub(crate) fn tree_table(tree: &MemoryTree, most: usize, titles: [&'static str; 
     flatten(&tree.blocks, 0, most, &mut rows);
     let depths: Vec<usize> = rows.iter().map(|(depth, _)| *depth).collect();
     let all = tree.blocks.bytes as f64;
-    let table = table!("Call paths, the most bytes first", rows, |(depth, path)| {
+    let table = table!("Call paths, most bytes first", rows, |(depth, path)| {
         words("Action", "Actions, each inside the one above") =>
             if depth == 0 { "(all)" } else { path.action.as_str() },
-        sizes("Bytes", "With the paths inside").bar() => path.bytes,
-        share("Share", "Of all paths") => (all > 0.0).then(|| path.bytes as f64 / all),
-        count(titles[0], "With the paths inside") => path.blocks,
+        sizes("Bytes", "Including the paths inside").bar() => path.bytes,
+        share("Share", "Share of all paths") => (all > 0.0).then(|| path.bytes as f64 / all),
+        count(titles[0], "Including the paths inside") => path.blocks,
         sizes("Self bytes", "Without the paths inside").bar() => path.own_bytes,
         count(titles[1], "Without the paths inside") => path.own_blocks,
     });

@@ -56,7 +56,7 @@ pub struct IntervalEnd {
 
 impl IntervalEnd {
     fn shown(&self, facts: &[&str]) -> String {
-        let made = self.source.as_ref().map(|at| format!("made at {}", label::one_line(at)));
+        let made = self.source.as_ref().map(|at| format!("created at {}", label::one_line(at)));
         let facts: Vec<&str> = facts.iter().copied().chain(made.as_deref()).collect();
         match &facts[..] {
             [] => label::shown(&self.name),
@@ -70,7 +70,7 @@ impl FaultInterval {
     pub(super) fn sentence(&self) -> String {
         match self {
             Self::Forward { after, until } => format!(
-                "It began between {} and {}",
+                "The fault began between {} and {}",
                 after.shown(&["its output was finite"]),
                 match &*until.name {
                     "loss" => "the loss".to_owned(),
@@ -78,26 +78,28 @@ impl FaultInterval {
                 }
             ),
             Self::Backward { after: Some(after), until } => format!(
-                "It began in the backward pass of {}, or between {} and it",
+                "The fault began in the backward pass of {}, or between {} and it",
                 until.shown(&[]),
                 after.shown(&["its gradients are finite"]),
             ),
             Self::Backward { after: None, until } => format!(
-                "It began in the backward pass, between the loss, which was finite, and {}",
+                "The fault began in the backward pass, between the loss, which was finite, and {}",
                 until.shown(&[]),
             ),
             Self::Unordered { finite, not_finite } => {
                 let rest = match &finite[..] {
-                    [] => "and those of no parameter are finite".to_owned(),
+                    [] => "and no other gradient is finite".to_owned(),
                     finite => format!("those of {} are finite", names(finite)),
                 };
                 format!(
-                    "It is not known where it began: the gradients of {} are not finite, {rest}. Layers that are \
-                     .profile_layer(…) give the order",
+                    "The origin of the fault is unknown: the gradients of {} are not finite, \
+                     {rest}. Wrap layers with .profile_layer(…) to record their order",
                     names(not_finite)
                 )
             }
-            Self::Update => "It began in the optimizer's step: the gradient was finite".to_owned(),
+            Self::Update => {
+                "The fault began in the optimizer's step: the gradient was finite".to_owned()
+            }
         }
     }
 }

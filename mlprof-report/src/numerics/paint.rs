@@ -20,7 +20,7 @@ pub fn paint(report: &NumericsReport) -> String {
         "Recorded    {} of {} steps{}, in {}",
         grouped(report.recorded_steps),
         grouped(report.steps),
-        if report.rerun.is_some() { " and one batch run again" } else { "" },
+        if report.rerun.is_some() { " and one rerun batch" } else { "" },
         duration(report.header.wall_seconds),
     );
     let _ = writeln!(text, "Not finite  {}", not_finite(report));
@@ -31,7 +31,7 @@ pub fn paint(report: &NumericsReport) -> String {
         let _ = writeln!(text, "First op    {}", label::one_line(&first.what_is_not_finite()));
     }
     if let Some(rerun) = &report.rerun {
-        let _ = writeln!(text, "Run again   {}", run_again(rerun));
+        let _ = writeln!(text, "Rerun       {}", run_again(rerun));
     }
     if !report.tensors.is_empty() {
         text.push('\n');
@@ -59,12 +59,12 @@ fn not_finite(report: &NumericsReport) -> String {
         Some(first) => {
             let more = match report.not_finite {
                 0 | 1 => String::new(),
-                more => format!(" It was the first of {} tensors.", grouped(more)),
+                more => format!(" It was the first of {} such tensors.", grouped(more)),
             };
             format!("{}.{more}", label::one_line(&first.what_is_not_finite()))
         }
-        None if report.is_watched => "nothing, in any step".to_owned(),
-        None => "nothing, in the recorded steps".to_owned(),
+        None if report.is_watched => "none in any step".to_owned(),
+        None => "none in the recorded steps".to_owned(),
     }
 }
 
@@ -72,48 +72,49 @@ fn not_finite(report: &NumericsReport) -> String {
 pub(crate) fn whereabouts(first: &RecordedTensor) -> String {
     let call = match first.call {
         0 => String::new(),
-        call => format!(", number {} of this name in the step", call + 1),
+        call => format!(", call {} of this name in the step", call + 1),
     };
     let (element_type, thread) = (label::shown(&first.element_type), label::shown(&first.thread));
     let source = first.source.as_ref();
     let source = source.map_or_else(String::new, |source| {
-        format!(" The module was made at {}.", label::shown(source))
+        format!(" The module was created at {}.", label::shown(source))
     });
-    format!("It is {element_type} {}, on the thread {thread}{call}.{source}", shape(&first.shape))
+    format!("It is {element_type} {}, on thread {thread}{call}.{source}", shape(&first.shape))
 }
 
 /// Returns the result of a second run of the batch as a sentence.
 pub(crate) fn run_again(rerun: &Rerun) -> String {
     let first = match &rerun.first_not_finite {
         Some(first) => label::one_line(&first.what_is_not_finite()),
-        None => "all of it was finite: what is random, such as dropout, was different".to_owned(),
+        None => "all numbers were finite: random operations such as dropout differed".to_owned(),
     };
     let failed = rerun.failure.as_ref();
-    let failed =
-        failed.map_or_else(String::new, |why| format!(". It failed: {}", label::one_line(why)));
-    format!("{first}, of {} tensors{failed}.", grouped(rerun.tensors))
+    let failed = failed
+        .map_or_else(String::new, |why| format!(". The rerun failed: {}", label::one_line(why)));
+    format!("{first}, among {} tensors{failed}.", grouped(rerun.tensors))
 }
 
 /// Returns a table of tensors in the order in which they were seen.
 pub(crate) fn tensors_table(tensors: &[TensorRow]) -> Table {
-    let caption = "Tensors of the recorded steps, in the order in which they were seen";
+    let caption = "Tensors of the recorded steps, in order of first occurrence";
     let table = table!(caption, tensors, |row| {
         let all = &row.all;
-        words("Tensor", "The module or op that returned it, or the parameter").key() =>
+        words("Tensor", "Module or op that returned the tensor, or name of the parameter").key() =>
             row.name.as_str(),
-        count("Tensors read", "One for each call in a recorded step, or in a batch run again") =>
+        count("Tensors read", "Number of tensors: one for each call in a recorded step or a rerun \
+                               batch") =>
             row.tensors,
-        words("Min", "Smallest of all numbers") => shown_number(all.minimum),
-        words("Max", "Largest of all numbers") => shown_number(all.maximum),
+        words("Min", "Smallest number") => shown_number(all.minimum),
+        words("Max", "Largest number") => shown_number(all.maximum),
         words("Mean", "Mean of all numbers") => shown_number(all.mean),
         words("Std", "Standard deviation of all numbers") => shown_number(all.standard_deviation),
-        words("L2 norm", "Norm of the last one") => shown_norm(&row.last),
+        words("L2 norm", "L2 norm of the last tensor") => shown_norm(&row.last),
         words("Zeros", "").in_text() => zeros(all.zeros, all.count),
-        share("Zeros", "Part of all numbers that is 0").on_page() =>
+        share("Zeros", "Share of zeros").on_page() =>
             all.zeros as f64 / all.count.max(1) as f64,
-        count("NaN, inf", "Numbers that are not finite") => all.nans + all.infinities,
-        words("Type", "Type of its elements") => row.element_type.as_str(),
-        words("Role", "Use of the tensor") => row.role.to_string(),
+        count("NaN, inf", "Number of NaN and infinite values") => all.nans + all.infinities,
+        words("Type", "Element type") => row.element_type.as_str(),
+        words("Role", "Role of the tensor") => row.role.to_string(),
         words("Shape", "").in_text() => shape(&row.shape),
     });
     table.name_last()
@@ -123,11 +124,11 @@ fn paint_tensors(text: &mut String, tensors: &[TensorRow]) {
     let shown = &tensors[..tensors.len().min(ROWS_SHOWN)];
     text.push_str(&tensors_table(shown).text(ROWS_SHOWN));
     text.push_str(
-        "Numbers are those of all tensors read of a row: of every call in a recorded step or a batch run again. The L2 norm and the \
-         shape are those of the last one.\n",
+        "Each row covers all of its tensors: every call in a recorded step or a rerun batch. The \
+         L2 norm and the shape are those of the last tensor.\n",
     );
     if let Some(more @ 1..) = tensors.len().checked_sub(ROWS_SHOWN) {
-        let _ = writeln!(text, "{} more are in the JSON.", grouped(more as u64));
+        let _ = writeln!(text, "{} more are only in the JSON report.", grouped(more as u64));
     }
 }
 

@@ -233,15 +233,15 @@ impl RecordedTensor {
         let place = match self.role {
             TensorRole::Batch => format!("the batch ({name})"),
             TensorRole::Loss => "the loss".to_owned(),
-            TensorRole::Output => format!("what {name} returned"),
+            TensorRole::Output => format!("the output of {name}"),
             TensorRole::OpOutput => {
                 let (op, module) = op_and_module(&self.name);
-                format!("what {op}{module} returned")
+                format!("the output of {op}{module}")
             }
             TensorRole::BackwardOpOutput => {
                 let (op, module) = op_and_module(&self.name);
                 format!(
-                    "what {op} returned in the backward pass{}",
+                    "the output of {op} in the backward pass{}",
                     module.replacen(" in ", " of ", 1)
                 )
             }
@@ -263,11 +263,13 @@ impl RecordedTensor {
                 shown_number(input.maximum)
             ),
             Some(input) if input.nans == 0 && statistics.nans > 0 => {
-                ". Its input was infinite in places, and NaN nowhere".to_owned()
+                ". Its input had infinite numbers but no NaN".to_owned()
             }
             // The interval already names the place.
-            Some(_) if self.interval.is_some() => ". Its input was not finite before".to_owned(),
-            Some(_) => ". Its input was not finite before: look at what computes that".to_owned(),
+            Some(_) if self.interval.is_some() => ". Its input was already not finite".to_owned(),
+            Some(_) => {
+                ". Its input was already not finite: look at the source of the input".to_owned()
+            }
         };
         let interval = self.interval.as_ref().map(|interval| format!(". {}", interval.sentence()));
         let caller = match self.role {

@@ -203,20 +203,20 @@ fn the_report_says_what_was_first_and_has_a_row_for_each_place() {
         )])
     };
     let text = paint(&report);
-    let first = "Not finite  in step 12 what [module]Linear: head\\u{202e} returned is not finite: 1 NaN of 2 numbers. Its \
-                 input was finite, from -1.000 to 2.000. It was called at src/net.rs:7. It was the first of 7 tensors.\n";
+    let first = "Not finite  in step 12 the output of [module]Linear: head\\u{202e} is not finite: 1 NaN of 2 numbers. Its \
+                 input was finite, from -1.000 to 2.000. It was called at src/net.rs:7. It was the first of 7 such tensors.\n";
     assert!(text.contains(first), "{text}");
     assert!(
-        text.contains("100.0 % of what dead returns is 0: no gradient comes through it\n"),
+        text.contains("100.0 % of the output of dead is 0: no gradient passes through it\n"),
         "{text}"
     );
     assert!(
         text.contains(
-            "            It is f32 [2], on the thread main. The module was made at src/net.rs:36.\n"
+            "            It is f32 [2], on thread main. The module was created at src/net.rs:36.\n"
         ),
         "{text}"
     );
-    let again = "Run again   in step 12 what [module]Linear: first returned is not finite: 1 infinite of 1 numbers, of 5 tensors.\n";
+    let again = "Rerun       in step 12 the output of [module]Linear: first is not finite: 1 infinite of 1 numbers, among 5 tensors.\n";
     assert!(text.contains(again), "{text}");
     assert!(text.contains("\nRecord: fit.numerics.jsonl\n"), "{text}");
     assert!(text.contains("\nSaved tensors: fit.numerics.safetensors\n"), "{text}");
@@ -226,17 +226,18 @@ fn the_report_says_what_was_first_and_has_a_row_for_each_place() {
     op.location = None;
     report.first_op_not_finite = Some(Box::new(op));
     let text = paint(&report);
-    let first_op = "First op    in step 12 what aten::log in [module]Linear: head returned is not finite: 1 NaN of 2 numbers. ";
+    let first_op = "First op    in step 12 the output of aten::log in [module]Linear: head is not finite: 1 NaN of 2 numbers. ";
     assert!(text.contains(first_op), "{text}");
     report.first_not_finite = None;
     report.first_op_not_finite = None;
-    assert!(paint(&report).contains("Not finite  nothing, in any step\n"), "{}", paint(&report));
+    assert!(paint(&report).contains("Not finite  none in any step\n"), "{}", paint(&report));
     let report = crate::Report::Numerics(report);
     let json = report.to_json().expect("JSON");
     assert_eq!(crate::Report::from_json(&json).expect("read back"), report);
     let page = crate::page::html(&[report]);
     assert!(
-        page.contains("Nothing was NaN or infinite.") && page.contains("no gradient comes"),
+        page.contains("No tensor contained NaN or infinity.")
+            && page.contains("no gradient passes"),
         "{page}"
     );
 }
@@ -250,12 +251,12 @@ fn an_op_is_told_with_its_module_and_direction_and_what_it_was_given() {
         ..recorded(name, &[f32::NAN, 1.0])
     };
     let forward = told(TensorRole::OpOutput, "aten::log", &[-1.0]);
-    let expected = "in step 3 what aten::log returned is not finite: 1 NaN of 2 numbers. Its input was finite, from -1.000 to -1.000";
+    let expected = "in step 3 the output of aten::log is not finite: 1 NaN of 2 numbers. Its input was finite, from -1.000 to -1.000";
     assert_eq!(forward.what_is_not_finite(), expected);
     let name = op_in_module("aten::div", "[module]Linear: a > b");
     let backward = told(TensorRole::BackwardOpOutput, &name, &[f32::INFINITY]);
-    let expected = "in step 3 what aten::div returned in the backward pass of [module]Linear: a > b is not finite: 1 NaN of 2 \
-                    numbers. Its input was infinite in places, and NaN nowhere";
+    let expected = "in step 3 the output of aten::div in the backward pass of [module]Linear: a > b is not finite: 1 NaN of 2 \
+                    numbers. Its input had infinite numbers but no NaN";
     assert_eq!(backward.what_is_not_finite(), expected);
     assert!(forward.makes_not_finite() && backward.makes_not_finite(), "infinities made NaN");
     assert!(told(TensorRole::OpOutput, "a", &[]).makes_not_finite(), "nothing else is known");
@@ -276,7 +277,7 @@ fn a_tensor_without_a_finite_number_has_no_norm_of_0() {
         let cells: Vec<&str> = line.expect("a row").split_whitespace().collect();
         assert_eq!(cells[5], norm, "{text}");
     }
-    assert!(text.contains(" steps and one batch run again, in "), "{text}");
+    assert!(text.contains(" steps and one rerun batch, in "), "{text}");
     assert!(text.lines().any(|line| line.contains("Tensors read ")), "{text}");
     let page = crate::page::html(&[crate::Report::Numerics(report)]);
     assert!(page.contains("<td>NaN") && page.contains("<td>inf"), "{page}");
@@ -298,8 +299,8 @@ fn the_interval_is_told_with_the_lines_of_the_program() {
         interval: Some(Box::new(forward)),
         ..recorded("[module]Linear: l2", &[f32::NAN])
     };
-    let expected = "in step 12 what [module]Linear: l2 returned is not finite: 1 NaN of 1 numbers. Its input was not finite before. It \
-                    began between [module]Linear: l1 (its output was finite; made at src/net.rs:21) and [module]Linear: l2 (made at \
+    let expected = "in step 12 the output of [module]Linear: l2 is not finite: 1 NaN of 1 numbers. Its input was already not finite. The fault \
+                    began between [module]Linear: l1 (its output was finite; created at src/net.rs:21) and [module]Linear: l2 (created at \
                     src/net.rs:22). It was called at src/net.rs:40";
     assert_eq!(tensor.what_is_not_finite(), expected);
     let line = tensor.to_line().expect("JSON");
@@ -309,8 +310,8 @@ fn the_interval_is_told_with_the_lines_of_the_program() {
         until: end("l2", Some("src/net.rs:22")),
     }));
     (tensor.role, tensor.name, tensor.input) = (TensorRole::Gradient, "l2.bias".to_owned(), None);
-    let expected = "in step 12 the gradient of l2.bias is not finite: 1 NaN of 1 numbers. It began in the backward pass of [module]Linear: \
-                    l2 (made at src/net.rs:22), or between [module]Linear: l3 (its gradients are finite) and it. The optimizer's step \
+    let expected = "in step 12 the gradient of l2.bias is not finite: 1 NaN of 1 numbers. The fault began in the backward pass of [module]Linear: \
+                    l2 (created at src/net.rs:22), or between [module]Linear: l3 (its gradients are finite) and it. The optimizer's step \
                     was called at src/net.rs:40";
     assert_eq!(tensor.what_is_not_finite(), expected);
 }

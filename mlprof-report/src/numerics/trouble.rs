@@ -152,9 +152,9 @@ fn of_gradient<'rows>(
     }
     let (first, last) = (row.first.root_mean_square(), row.last.root_mean_square());
     let evidence = vec![
-        Evidence::new("root mean square of the first", format!("{first:.1e}")),
-        Evidence::new("of the last", format!("{last:.1e}")),
-        Evidence::new("of the usual gradient", format!("{usual:.1e}")),
+        Evidence::new("root mean square of the first gradient", format!("{first:.1e}")),
+        Evidence::new("root mean square of the last gradient", format!("{last:.1e}")),
+        Evidence::new("root mean square of the usual gradient", format!("{usual:.1e}")),
         Evidence::new("gradients", grouped(row.tensors)),
     ];
     let name = label::shown(&row.name);
@@ -163,7 +163,7 @@ fn of_gradient<'rows>(
             kind: TroubleKind::ExplodingGradient,
             row,
             what: format!(
-                "the gradient of {name} has grown from {first:.1e} to {last:.1e} (root mean square)"
+                "the gradient of {name} grew from {first:.1e} to {last:.1e} (root mean square)"
             ),
             advice: "lower the learning rate, or clip gradients",
             evidence,
@@ -176,7 +176,8 @@ fn of_gradient<'rows>(
             kind: TroubleKind::VanishingGradient,
             row,
             what: format!(
-                "the gradient of {name} is {last:.1e} (root mean square), where that of others is {usual:.1e}"
+                "the gradient of {name} is {last:.1e} (root mean square), while the usual gradient \
+                 is {usual:.1e}"
             ),
             advice: "it hardly learns",
             evidence,
@@ -198,14 +199,14 @@ fn of_output<'rows>(row: &'rows TensorRow, limits: &TroubleLimits) -> Option<Fou
     }
     let name = label::shown(&row.name);
     let what = match zeros >= limits.zeros {
-        true => format!("{:.1} % of what {name} returns is 0", zeros * 100.0),
-        false => format!("all that {name} returns is the same number"),
+        true => format!("{:.1} % of the output of {name} is 0", zeros * 100.0),
+        false => format!("all numbers in the output of {name} are the same"),
     };
     Some(FoundTrouble {
         kind: TroubleKind::DeadActivation,
         row,
         what,
-        advice: "no gradient comes through it",
+        advice: "no gradient passes through it",
         evidence: vec![
             Evidence::new("numbers", grouped(numbers.count)),
             Evidence::new("zeros", grouped(numbers.zeros)),
@@ -247,12 +248,12 @@ fn of_update<'rows>(
     Some(FoundTrouble {
         kind,
         row,
-        what: format!("the {which} recorded step changed {name} by {ratio:.1e} of it"),
+        what: format!("the {which} recorded step changed {name} by {ratio:.1e} of its norm"),
         advice,
         evidence: vec![
             norm("norm of the first update", row.first.l2_norm),
-            norm("of the last", row.last.l2_norm),
-            norm("of the parameter at last", parameter.last.l2_norm),
+            norm("norm of the last update", row.last.l2_norm),
+            norm("norm of the parameter at the end", parameter.last.l2_norm),
         ],
     })
 }
@@ -269,13 +270,16 @@ fn of_precision<'rows>(
         _ if is_16_bit && small > limits.subnormals => {
             let advice = match row.role {
                 TensorRole::Gradient => "scale the loss",
-                _ => "scale them, or compute this with 32 bits",
+                _ => "scale the numbers, or compute this layer in 32 bits",
             };
-            (format!("{:.1} % are so small that they lose digits", small * 100.0), advice)
+            (
+                format!("{:.1} % of the numbers are so small that they lose digits", small * 100.0),
+                advice,
+            )
         }
         "f16" if largest > limits.part_of_largest * LARGEST_F16 => (
-            format!("the largest is {largest:.0}, and 65,504 is the largest that there is"),
-            "use bf16, or scale",
+            format!("the largest number is {largest:.0}, close to the maximum of 65,504"),
+            "use bf16, or scale the numbers",
         ),
         _ => return None,
     };
@@ -283,7 +287,7 @@ fn of_precision<'rows>(
     Some(FoundTrouble {
         kind: TroubleKind::LostPrecision,
         row,
-        what: format!("of the 16-bit numbers of {name} ({}) {what}", row.role),
+        what: format!("in the 16-bit tensor {name} ({}) {what}", row.role),
         advice,
         evidence: vec![
             Evidence::new("numbers", grouped(numbers.count)),

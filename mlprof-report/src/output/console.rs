@@ -38,7 +38,10 @@ impl<'streams> Console<'streams> {
         });
         match printed {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                self.warn(&format!("cannot print the profiler's report ({error}); here it is:"));
+                self.warn(&format!(
+                    "cannot print the profiler's report ({error}); the report \
+                                    follows:"
+                ));
                 self.complain(report);
             }
             _ => {}

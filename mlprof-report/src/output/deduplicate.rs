@@ -179,7 +179,7 @@ mod tests {
             let said = said(&reports);
             assert_eq!(said.lines().count(), 1, "{said}");
             // The value comes from the report with 100 steps.
-            assert!(said.contains("[Callback]A held training up for 1.00 s (33.33 %)"), "{said}");
+            assert!(said.contains("[Callback]A delayed training by 1.00 s (33.33 %)"), "{said}");
         }
     }
 

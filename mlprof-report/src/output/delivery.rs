@@ -80,7 +80,7 @@ fn put(
     };
     let written = files::append(&path, whole().as_bytes());
     if let Err(error) = &written {
-        output.warn_once(&path, error, "Its report goes to the console", console);
+        output.warn_once(&path, error, "The report goes to the console", console);
     }
     let prints = output.always_prints && !output.state().is_silent;
     if written.is_err() || (prints && output.run().rank == 0) {
@@ -131,8 +131,8 @@ pub(super) fn deliver_ranks(output: &Output, report: &Report) {
         let run = output.run();
         let has_parts = run.rank == 0 && run.world_size > 1 && output.writes_json;
         if has_parts && !report.step_series().is_empty() {
-            let text = "\nThe ranks are not put together here, which takes the feature `read` of the mlprof plugin: \
-                        `mlprof report` with their JSON files does it.\n";
+            let text = "\nThe reports of the ranks are not merged here, because the mlprof plugin \
+                        lacks the feature `read`: run `mlprof report` with their JSON files.\n";
             put(Some(output), || text.to_owned(), |_| text.to_owned(), &mut output.console());
         }
         has_parts

@@ -341,8 +341,8 @@ impl Output {
         if !std::mem::replace(&mut self.state().has_warned, true) {
             let path = path.display();
             console.warn(&format!(
-                "the profiler cannot write {path}: {error}. {consequence}; the run goes on. Check \
-                 the profiler's dirpath and filename. (Said once.)"
+                "cannot write {path}: {error}. {consequence}; the run continues. Check the \
+                 profiler's dirpath and filename. (Reported once.)"
             ));
         }
     }

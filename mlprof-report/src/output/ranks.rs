@@ -58,8 +58,8 @@ impl Output {
             return None;
         }
         if run.world_size > MOST_RANKS {
-            let more = format!("\nMore than {MOST_RANKS} ranks are not put together here: ");
-            return self.patience.map(|_| more + "`mlprof report` does it.\n");
+            let more = format!("\nMore than {MOST_RANKS} ranks are not merged here: ");
+            return self.patience.map(|_| more + "run `mlprof report`.\n");
         }
         // A file that was not a report of this run is read again after it changes.
         let mut written: BTreeMap<u32, Option<SystemTime>> = BTreeMap::new();
@@ -112,13 +112,13 @@ fn report_of(path: &Path, rank: u32, own: &Report) -> Option<Report> {
 fn text(own: &Report, others: &[Report], missing: &[u32], patience: Duration) -> String {
     let stage = own.header().stage.unwrap_or(Stage::Fit);
     let there = 1 + others.len();
-    let mut text = format!("\n{} of {} ranks together, {stage}\n", there, own.header().world_size);
+    let mut text = format!("\n{} of {} ranks merged, {stage}\n", there, own.header().world_size);
     if !missing.is_empty() {
         let patience = duration(patience.as_secs_f64());
         // Writing into a string cannot fail.
         let _ = writeln!(
             text,
-            "There is no report of {} after {patience}; `mlprof report` puts together what comes later.",
+            "There is no report of {} after {patience}; `mlprof report` merges later reports.",
             numbers(missing)
         );
     }
@@ -126,14 +126,19 @@ fn text(own: &Report, others: &[Report], missing: &[u32], patience: Duration) ->
     match stages_of_reports(&all) {
         _ if others.is_empty() => {}
         Some(table) if !table.steps.is_empty() && !table.has_waits() => text.push_str(
-            "No action in which ranks wait for each other is known, so that nobody can be told slow: hold \
-             `profile_collective!(\"all_reduce_gradients\", step)` around it.\n",
+            "The ranks cannot be compared, because the reports have no action in which ranks wait \
+             for each other: hold `profile_collective!(\"all_reduce_gradients\", step)` around \
+             it.\n",
         ),
         Some(table) if !table.steps.is_empty() => {
-            text.push_str(&held_up(table.steps.len() as u64, &table.exposed(), &stragglers(&table)));
+            text.push_str(&held_up(
+                table.steps.len() as u64,
+                &table.exposed(),
+                &stragglers(&table),
+            ));
         }
         _ => text.push_str(
-            "There is no step that all of them have: who is slow cannot be told.\n",
+            "The ranks cannot be compared, because no step is in all of their reports.\n",
         ),
     }
     text
@@ -175,11 +180,11 @@ mod tests {
             let data_seconds = if rank == 2 { 0.031 } else { 0.001 };
             deliver(&output(folder.path(), rank), report(rank, data_seconds));
             let own = text(folder.path(), rank);
-            assert!(own.contains("A table") && !own.contains("together"), "{own}");
+            assert!(own.contains("A table") && !own.contains("merged"), "{own}");
         }
         deliver(&output(folder.path(), 0), report(0, 0.001));
         let text = text(folder.path(), 0);
-        assert!(text.contains("3 of 3 ranks together, fit\n"), "{text}");
+        assert!(text.contains("3 of 3 ranks merged, fit\n"), "{text}");
         assert!(
             text.contains("Rank 2 is slow") && text.contains("waiting for data, 30.0 ms"),
             "{text}"
@@ -200,7 +205,7 @@ mod tests {
         late.join().expect("delivered");
         let said = text(folder.path(), 0);
         assert!(
-            said.contains("2 of 3 ranks together") && said.contains("report of rank 1 after"),
+            said.contains("2 of 3 ranks merged") && said.contains("report of rank 1 after"),
             "{said}"
         );
         assert!(said.contains("No rank is slow."), "{said}");
@@ -252,17 +257,17 @@ mod tests {
     fn nothing_is_said_where_nobody_else_measures_nor_twice_nor_to_who_does_not_want_it() {
         let folder = tempfile::tempdir().expect("a folder");
         deliver(&output(folder.path(), 0), report(0, 0.001));
-        assert!(!text(folder.path(), 0).contains("together"));
+        assert!(!text(folder.path(), 0).contains("merged"));
         for rank in [1, 2] {
             deliver(&output(folder.path(), rank), report(rank, 0.001));
         }
         deliver(&output(folder.path(), 0).wait_for_ranks(Duration::ZERO), report(0, 0.001));
-        assert!(!text(folder.path(), 0).contains("together"));
+        assert!(!text(folder.path(), 0).contains("merged"));
         let output = output(folder.path(), 0);
         deliver_together(|| (0..2).for_each(|_| deliver(&output, report(0, 0.001))));
-        assert_eq!(text(folder.path(), 0).matches("ranks together").count(), 1);
+        assert_eq!(text(folder.path(), 0).matches("ranks merged").count(), 1);
         deliver_together(|| deliver(&output, report(0, 0.001)));
-        assert_eq!(text(folder.path(), 0).matches("ranks together").count(), 2);
+        assert_eq!(text(folder.path(), 0).matches("ranks merged").count(), 2);
     }
 
     #[test]
@@ -274,7 +279,7 @@ mod tests {
         of_test.header_mut().stage = Some(Stage::Test);
         deliver(&own, of_test);
         let said = fs::read_to_string(folder.path().join("test-run-0.txt")).expect("a report");
-        assert!(!said.contains("together"), "{said}");
+        assert!(!said.contains("merged"), "{said}");
     }
 
     #[test]
@@ -284,7 +289,7 @@ mod tests {
         let Report::Simple(mut without) = report(0, 0.001) else { panic!("as made") };
         without.step_series.clear();
         deliver(&own, Report::Simple(without));
-        assert!(!text(folder.path(), 0).contains("together"));
+        assert!(!text(folder.path(), 0).contains("merged"));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::missing::Missing;
 /// rendered.deliver(profiler.output()); // prints the table
 /// ```
 #[derive(Debug, Clone, Default)]
-#[must_use = "nobody has seen it until it is delivered"]
+#[must_use = "the report is not shown until it is delivered"]
 pub struct RenderedReport {
     text: String,
     /// Text for the console, if it differs from `text`.

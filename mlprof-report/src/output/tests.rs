@@ -129,10 +129,7 @@ fn a_file_in_the_way_of_the_directory_is_said_once_and_every_report_is_printed()
     let (stdout, stderr) = delivered(Some(&output), REPORT);
     assert_eq!(stdout, REPORT);
     let path = in_the_way.join("fit-run-1.txt").display().to_string();
-    assert!(
-        stderr.starts_with(&format!("warning: the profiler cannot write {path}: ")),
-        "{stderr}"
-    );
+    assert!(stderr.starts_with(&format!("warning: cannot write {path}: ")), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert_eq!(delivered(Some(&output), REPORT), (REPORT.to_owned(), String::new()), "once");
 }
@@ -147,7 +144,7 @@ fn a_report_that_meets_a_full_disk_is_printed() {
     let (stdout, stderr) = delivered(Some(&output), REPORT);
     assert_eq!(stdout, REPORT);
     assert!(stderr.contains("No space left on device"), "{stderr}");
-    assert!(stderr.contains("Its report goes to the console; the run goes on."), "{stderr}");
+    assert!(stderr.contains("The report goes to the console; the run continues."), "{stderr}");
 }
 
 #[cfg(target_os = "linux")]
@@ -290,8 +287,8 @@ fn written(rendered: RenderedReport, setting: impl Fn(Output) -> Output) -> (Str
 fn what_is_found_stands_whole_in_files_below_all_that_was_there() {
     let (text, report) = written(rendered(1.0), |output| output);
     let whole = text.strip_prefix("FIT Profiler Report\n\nNote: a note\n").expect("it is below");
-    assert!(whole.starts_with("\nFindings, what costs most first\n\n1. Saving 20"), "{whole}");
-    assert!(whole.contains("   What to do: save less often"), "{whole}");
+    assert!(whole.starts_with("\nFindings, largest cost first\n\n1. Saving 20"), "{whole}");
+    assert!(whole.contains("   Remedy: save less often"), "{whole}");
     assert_eq!(report.findings().len(), 1);
     assert_eq!(report.findings()[0].rule, "checkpoints");
 }

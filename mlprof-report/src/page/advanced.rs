@@ -19,11 +19,7 @@ const ACTIONS: usize = 24;
 pub(super) fn write(html: &mut String, report: &AdvancedReport, part: &Part) {
     if report.threads.iter().any(|thread| !thread.roots.is_empty()) {
         part.heading(html, "calls", "Calls");
-        part.icicle(
-            html,
-            "calls",
-            "Who called what: the width is time, what is called stands below",
-        );
+        part.icicle(html, "calls", "Call tree: the width is time, callees are below their caller");
         write_functions(html, report, part);
     }
     write_profiles(html, report, part);
@@ -67,7 +63,7 @@ fn write_profiles(html: &mut String, report: &AdvancedReport, part: &Part) {
     if profiles.is_empty() {
         return;
     }
-    part.heading(html, "profiles", "Actions, with what ran below each");
+    part.heading(html, "profiles", "Actions, each with its callees");
     for profile in profiles.iter().take(ACTIONS) {
         let name = text::name(&profile.label(), part.limits.name);
         let _ = write!(
@@ -87,8 +83,8 @@ fn write_profiles(html: &mut String, report: &AdvancedReport, part: &Part) {
 
 fn write_profile(html: &mut String, profile: &ActionProfile, rows: usize, part: &Part) {
     let caption = match profile.functions.len() {
-        all if all > rows => format!("{rows} of {all} functions: the longest totals"),
-        _ => "Functions below the action".to_owned(),
+        all if all > rows => format!("{rows} of {all} functions with the longest totals"),
+        _ => "Functions called in the action".to_owned(),
     };
     let functions = profile.functions.iter().take(rows);
     let functions = functions.map(|it| (&it.function, String::new(), it.calls));
@@ -107,15 +103,15 @@ fn functions_table<'rows>(
 ) -> Table {
     table!(caption, functions, |(function, kind, calls)| {
         let per_call = calls.cumulative_seconds / calls.primitive_calls as f64;
-        words("Function", "Function, span or action").key() => function.name.as_str(),
-        words("Kind", "What it stands for").key() => kind,
+        words("Function", "Name of the function, span or action").key() => function.name.as_str(),
+        words("Kind", "Kind of the function").key() => kind,
         words("Place", "File and line").key() => Cell::Markup(place(function, part)),
-        count("Calls", "All calls (ncalls)").sum() => calls.total_calls,
+        count("Calls", "Number of calls (ncalls)").sum() => calls.total_calls,
         seconds("Self", "Time in the function itself (tottime)").sum().bar() => calls.self_seconds,
-        share("Self share", "Self time as a part of all self times").sum() =>
+        share("Self share", "Self time as a share of all self times").sum() =>
             (all > 0.0).then(|| calls.self_seconds / all),
-        seconds("Total", "With what it called (cumtime)").sum().bar() => calls.cumulative_seconds,
-        seconds("Per call", "Total by calls that are not inside a call of it") =>
+        seconds("Total", "Time including callees (cumtime)").sum().bar() => calls.cumulative_seconds,
+        seconds("Per call", "Total divided by the non-recursive calls") =>
             (calls.primitive_calls > 0).then_some(per_call),
     })
 }

@@ -31,7 +31,7 @@ fn with_limits(comparison: &Comparison, limits: Limits) -> String {
     if left_out > 0 {
         let _ = writeln!(
             html,
-            "<p class=note>So that the page stays small, {} rows that changed less are left out.</p>",
+            "<p class=note>To keep the page small, {} rows with smaller changes are left out.</p>",
             grouped(left_out as u64)
         );
     }
@@ -46,12 +46,13 @@ fn with_limits(comparison: &Comparison, limits: Limits) -> String {
 /// Writes a list of all regressions, and the notes that are needed to interpret the numbers.
 fn write_summary(html: &mut String, comparison: &Comparison, limits: Limits) {
     const SHOWN: usize = 10;
-    html.push_str("<section id=summary><h2>What got worse</h2>");
+    html.push_str("<section id=summary><h2>Regressions</h2>");
     let worse = comparison.regressions(0.0);
     if worse.is_empty() {
         let _ = write!(
             html,
-            "<p>Nothing that is {:.0} % of the run or more, beyond what varies anyway.</p>",
+            "<p>No change for the worse reaches {:.0} % of the run and exceeds the usual \
+             variation.</p>",
             100.0 * LEAST_SHARE
         );
     }
@@ -107,7 +108,7 @@ mod tests {
         let compared = compare(&sides[..1], &sides[1..]).expect("of one program");
         let html = comparison(&compared);
         assert!(html.len() <= LARGEST, "{}", html.len());
-        assert!(html.contains("rows that changed less are left out"));
+        assert!(html.contains("rows with smaller changes are left out"));
         assert_eq!(html.matches("</script>").count(), 2, "those of the page");
     }
 
@@ -115,7 +116,7 @@ mod tests {
     fn what_did_not_get_worse_is_said_too() {
         let compared = compare(&[side(0, "", 0.1)], &[side(0, "", 0.1)]).expect("of one program");
         let html = comparison(&compared);
-        assert!(html.contains("Nothing that is 1 % of the run or more"), "{html}");
+        assert!(html.contains("No change for the worse reaches 1 % of the run"), "{html}");
         assert!(html.contains("<p class=note>One run of a side"), "{html}");
     }
 }

@@ -41,7 +41,10 @@ pub(super) fn write(
     for (id, heading, findings) in lists.into_iter().filter(|(_, _, list)| !list.is_empty()) {
         let _ = write!(html, "<section id={id}><h2>{heading}</h2>");
         if id == "hints" {
-            html.push_str("<p class=quiet>This may well be as it should be. The console is silent about it.</p>");
+            html.push_str(
+                "<p class=quiet>These may be intended. The console does not show \
+                           them.</p>",
+            );
         }
         html.push_str("<ol class=findings>");
         for (reports, finding) in findings {

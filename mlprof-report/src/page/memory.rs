@@ -25,8 +25,8 @@ pub(super) fn write(html: &mut String, report: &MemoryReport, part: &Part) {
     );
     actions_table(&report.actions.iter().collect::<Vec<_>>()).write(html, part.limits);
     for (id, title, tree) in [
-        ("peak", "Who had what at the peak", &report.peak),
-        ("alive", "What is still alive", &report.alive),
+        ("peak", "Holders of memory at the peak", &report.peak),
+        ("alive", "Memory that is still alive", &report.alive),
         ("copies", "Large copies", &report.copies),
     ] {
         write_tree(html, id, title, tree, part);

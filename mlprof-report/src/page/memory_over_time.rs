@@ -68,7 +68,7 @@ fn explained(memory: &MemoryOverTime, cycles: u64, part: &Part) -> String {
         })
         .collect();
     let mut text = format!(
-        "The most was <b>{}</b>, {} after the recording began{step}: {}.",
+        "The peak was <b>{}</b>, {} after the start of the recording{step}: {}.",
         bytes(peak.bytes),
         duration(peak.time_seconds),
         categories.join(", ")
@@ -76,7 +76,7 @@ fn explained(memory: &MemoryOverTime, cycles: u64, part: &Part) -> String {
     if let Some(row) = peak.rows.iter().find(|row| !row.is_from_before) {
         let _ = write!(
             text,
-            " Most of what was allocated since is of {}: {} for {}.",
+            " Most of the memory allocated since then belongs to {}: {} for {}.",
             allocated_by(row, part),
             bytes(row.bytes),
             row.category.in_words()
@@ -85,7 +85,7 @@ fn explained(memory: &MemoryOverTime, cycles: u64, part: &Part) -> String {
     if cycles > 1 {
         let _ = write!(
             text,
-            " Of {} recordings this is the fullest, number {}.",
+            " Of {} recordings this one has the highest peak, number {}.",
             grouped(cycles),
             grouped(memory.cycle)
         );
@@ -93,7 +93,7 @@ fn explained(memory: &MemoryOverTime, cycles: u64, part: &Part) -> String {
     if memory.dropped > 0 {
         let _ = write!(
             text,
-            " {} allocations and frees are missing: levels are wrong.",
+            " {} allocations and frees were dropped, so the levels are wrong.",
             grouped(memory.dropped)
         );
     }
@@ -107,7 +107,7 @@ fn allocated_by(row: &PeakMemory, part: &Part) -> String {
         _ if row.is_from_before => "<i>before the recording</i>".to_owned(),
         (Some(op), Some(inside)) => format!("{} in {}", name(op), name(inside)),
         (Some(one), None) | (None, Some(one)) => name(one),
-        (None, None) => "<i>nothing that was recorded</i>".to_owned(),
+        (None, None) => "<i>nothing recorded</i>".to_owned(),
     }
 }
 
@@ -213,19 +213,19 @@ impl<'memory> Picture<'memory> {
 fn write_categories(html: &mut String, memory: &MemoryOverTime, part: &Part) {
     let mut categories: Vec<_> = memory.categories.iter().collect();
     categories.sort_by_key(|category| std::cmp::Reverse(category.at_peak_bytes));
-    let caption = "Memory by category: known where a hook labelled it, else guessed from when it was \
-                   allocated and how long it lived";
+    let caption = "Memory by category: labelled by a hook, otherwise guessed from the time of \
+                   allocation and the lifetime";
     let named = |of: MemoryCategory| {
         Cell::Markup(format!("<span class=\"key {}\">{}</span>", class_of(of), of.in_words()))
     };
     let all = memory.peak.bytes.max(1) as f64;
     let table = table!(caption, categories, |row| {
-        words("Category", "What memory is for, as far as it is known") => named(row.category),
-        sizes("At the peak", "When most was allocated").bar() => row.at_peak_bytes,
-        share("Share", "Of the peak") => row.at_peak_bytes as f64 / all,
-        sizes("Its own most", "The most at any moment that is shown").bar() =>
+        words("Category", "Purpose of the memory, if known") => named(row.category),
+        sizes("At the peak", "Bytes at the peak").bar() => row.at_peak_bytes,
+        share("Share", "Share of the peak") => row.at_peak_bytes as f64 / all,
+        sizes("Its own most", "Maximum of the category in the shown range").bar() =>
             row.bytes.iter().copied().max().unwrap_or(0),
-        sizes("At the end", "When the recording ended").bar() => row.at_end_bytes,
+        sizes("At the end", "Bytes at the end of the recording").bar() => row.at_end_bytes,
     });
     table.sorted_by("At the peak").write(html, part.limits);
 }
@@ -239,15 +239,15 @@ fn write_peak(html: &mut String, memory: &MemoryOverTime, part: &Part) {
     let rows = peak.rows.iter().take(part.limits.rows).map(of_row);
     let rows: Vec<_> = rows.chain((peak.others_bytes > 0).then_some(others)).collect();
     let at = duration(peak.time_seconds);
-    let caption = format!("What was there at the peak, {} at {at}", bytes(peak.bytes));
+    let caption = format!("Memory at the peak, {} at {at}", bytes(peak.bytes));
     let all = peak.bytes.max(1) as f64;
     let table = table!(caption, rows, |(by, category, bytes, allocations)| {
-        words("Allocated by", "The op, and the module or action around it").key() =>
+        words("Allocated by", "Op, with the module or action around it").key() =>
             Cell::Markup(by),
-        words("For", "What it is for").key() => category,
-        sizes("Memory", "Alive at the peak").sum().bar() => bytes,
-        share("Share", "Of the peak").sum() => bytes as f64 / all,
-        count("Allocations", "How many they are").sum() =>
+        words("For", "Purpose of the memory").key() => category,
+        sizes("Memory", "Bytes alive at the peak").sum().bar() => bytes,
+        share("Share", "Share of the peak").sum() => bytes as f64 / all,
+        count("Allocations", "Number of allocations").sum() =>
             (allocations > 0).then_some(allocations as f64),
     });
     let limits = Limits { rows: part.limits.rows + 1, ..part.limits };
@@ -303,10 +303,10 @@ mod tests {
     fn the_peak_is_drawn_and_said_in_words() {
         let mut html = String::new();
         write(&mut html, &[memory()], 3, &Part { index: 2, limits: Limits::FIRST });
-        let words = "The most was <b>4.00 KiB</b>, 1.00 s after the recording began, in step 30: \
-                     activations 75.0 %, parameters 25.0 %. Most of what was allocated since is of \
-                     aten::conv2d in conv&lt;1&gt;: 2.00 KiB for activations. Of 3 recordings this is \
-                     the fullest, number 1.";
+        let words = "The peak was <b>4.00 KiB</b>, 1.00 s after the start of the recording, in step 30: \
+                     activations 75.0 %, parameters 25.0 %. Most of the memory allocated since then \
+                     belongs to aten::conv2d in conv&lt;1&gt;: 2.00 KiB for activations. Of 3 recordings this \
+                     one has the highest peak, number 1.";
         assert!(html.contains(words), "{html}");
         // In the first half the path is at a quarter of the height, the level of parameters. At the
         // middle it reaches the full height.

@@ -273,7 +273,7 @@ fn write_left_out(html: &mut String, left_out: &LeftOut) {
     }
     let parts = [
         (left_out.rows, "rows of tables"),
-        (left_out.places, "places of trees"),
+        (left_out.places, "nodes of trees"),
         (left_out.lines, "lines of source"),
     ];
     let parts = parts.iter().filter(|(count, _)| *count > 0);
@@ -281,8 +281,8 @@ fn write_left_out(html: &mut String, left_out: &LeftOut) {
         parts.map(|(count, what)| format!("{} {what}", grouped(*count as u64))).collect();
     let _ = writeln!(
         html,
-        "<p class=note>So that the page stays small, what costs the least is left out: {}. The reports \
-         as JSON have all of it.</p>",
+        "<p class=note>To keep the page small, the entries with the lowest cost are left out: {}. \
+         The JSON reports have all of them.</p>",
         parts.join(", ")
     );
 }
@@ -303,7 +303,7 @@ fn write_report(
     match same_steps {
         Some((index, title)) => {
             let link = format!("<a href=\"#r{index}-steps\">{title}</a>");
-            let _ = writeln!(html, "<p class=quiet>The steps of this run are shown in {link}.</p>");
+            let _ = writeln!(html, "<p class=quiet>{link} shows the steps of this run.</p>");
         }
         None => steps::write(html, report.step_series(), pruned.step_series(), part),
     }

@@ -57,13 +57,15 @@ pub(super) fn write(html: &mut String, ranks: &[&SimpleReport], part: &Part) {
     ];
     let shown: Vec<_> =
         ranks.iter().filter(|report| (report.header.rank as usize) < RANKS).collect();
-    let mut columns = vec![words("Action", "What ran").key()];
+    let mut columns = vec![words("Action", "Name of the action").key()];
     for report in &shown {
         let title = TITLES[report.header.rank as usize];
         columns.push(seconds(title, "Total of this rank").bar());
     }
-    columns.push(seconds("Slowest − fastest", "Between the ranks").bar());
-    columns.push(words("Slowest rank", "Which rank took the longest"));
+    columns.push(
+        seconds("Slowest − fastest", "Difference between the slowest and the fastest rank").bar(),
+    );
+    columns.push(words("Slowest rank", "Number of the slowest rank"));
     let mut table = Table::new(columns);
     // Actions are ordered by the longest time on any rank.
     let mut labels: Vec<(String, f64)> = Vec::new();

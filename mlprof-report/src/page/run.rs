@@ -87,7 +87,7 @@ pub(super) fn write(html: &mut String, report: &Report) {
         };
         let each = duration(overhead.seconds_per_scope);
         fact(
-            "Profiler’s own cost",
+            "Profiler overhead",
             format!("{} scopes × {each} = {}{part}", grouped(overhead.scopes), duration(total)),
         );
     }
@@ -104,7 +104,7 @@ pub(super) fn write(html: &mut String, report: &Report) {
         }
         Report::Tensor(report) => {
             let steps = match report.steps {
-                0 => "none: what is recorded belongs to no step".to_owned(),
+                0 => "none: the recorded events belong to no step".to_owned(),
                 steps => format!("{} of {}", grouped(report.recorded_steps), grouped(steps)),
             };
             fact("Recorded steps", steps);
@@ -131,12 +131,12 @@ pub(super) fn write(html: &mut String, report: &Report) {
             format!("{} {}", text::name(&setting.name, 80), text::name(&setting.value, 160))
         };
         let settings: Vec<_> = header.settings.iter().map(setting).collect();
-        let _ = write!(html, "<p class=quiet>Asked for: {}.</p>", settings.join(" · "));
+        let _ = write!(html, "<p class=quiet>Settings: {}.</p>", settings.join(" · "));
     }
     for open in report.open().iter().take(20) {
         let _ = write!(
             html,
-            "<p class=note>{} still runs, on thread {}, for {}.</p>",
+            "<p class=note>{} is still running on thread {}, for {}.</p>",
             text::name(&open.action, 160),
             text::name(&open.thread, 160),
             duration(open.elapsed_seconds)

@@ -15,7 +15,7 @@ pub(super) fn write(html: &mut String, samples: &Samples, part: &Part) {
     part.heading(html, "samples", "Samples");
     let _ = write!(
         html,
-        "<p>{} samples at {:.0} Hz of {:.0} Hz asked for, {} per tick.</p>",
+        "<p>{} samples at {:.0} of {:.0} requested Hz, {} per tick.</p>",
         Unit::Count.write(samples.samples as f64),
         samples.reached_hz,
         samples.asked_hz,
@@ -43,18 +43,18 @@ fn write_action(
     let time = |ticks: u64| ticks as f64 * samples.seconds_per_tick;
     let rows = action.functions.iter().take(part.limits.rows);
     let rows = rows.filter_map(|row| Some((row, samples.function(row)?)));
-    let table = table!("Sampled functions, those with the most work first", rows, |(row, code)| {
+    let table = table!("Sampled functions, most work first", rows, |(row, code)| {
         let (part, error) = action.share(&row.own);
         let file = code.file.as_deref().unwrap_or(&code.library);
         let file = file.rsplit(['/', '\\']).next().unwrap_or_default();
         let line = code.line.map_or_else(String::new, |line| format!(":{line}"));
-        words("Function", "Its name, demangled").key() => code.name.as_str(),
-        seconds("Self", "Work in the function itself, estimated").bar() =>
+        words("Function", "Demangled name").key() => code.name.as_str(),
+        seconds("Self", "Estimated work in the function itself").bar() =>
             time(row.own.working_ticks),
-        share("Share", "Self as a part of the action's work") => part,
-        share("± share", "Its standard error") => error,
-        seconds("Total", "With what it called").bar() => time(row.total.working_ticks),
-        seconds("Waiting", "Asleep in it or in what it called") => time(row.total.waiting_ticks),
+        share("Share", "Self as a share of the action's work") => part,
+        share("± share", "Standard error of the share") => error,
+        seconds("Total", "Work including callees").bar() => time(row.total.working_ticks),
+        seconds("Waiting", "Waiting time in the function or its callees") => time(row.total.waiting_ticks),
         words("Place", "File and line, or the library") => file.to_owned() + &line,
     });
     let name = text::name(&action.label(), part.limits.name);
@@ -70,12 +70,12 @@ fn write_action(
 
 fn write_threads(html: &mut String, samples: &Samples, part: &Part) {
     let time = |ticks: u64| ticks as f64 * samples.seconds_per_tick;
-    let table = table!("What each thread did and waited for", &samples.threads, |thread| {
-        words("Thread", "As the system knows it").key() => thread.thread.as_str(),
-        count("Threads", "How many of this name") => thread.threads,
-        seconds("Working", "On a processor").bar() => time(thread.working_ticks),
-        seconds("Waiting", "Asleep in a system call").bar() => time(thread.waiting_ticks),
-        seconds("Stalled", "Ready without a processor, or waiting for a disk") =>
+    let table = table!("Work and waits of each thread", &samples.threads, |thread| {
+        words("Thread", "Thread name in the system").key() => thread.thread.as_str(),
+        count("Threads", "Number of threads with this name") => thread.threads,
+        seconds("Working", "Time on a processor").bar() => time(thread.working_ticks),
+        seconds("Waiting", "Time asleep in a system call").bar() => time(thread.waiting_ticks),
+        seconds("Stalled", "Time ready without a processor, or waiting for a disk") =>
             time(thread.stalled_ticks),
     });
     table.write(html, part.limits);

@@ -12,7 +12,7 @@ use crate::table::{Cell, bytes, count, markup, number, seconds, share, table, wo
 
 /// Note in the caption of tables with a column `First`.
 pub(super) const FIRST_APART: &str =
-    "Mean to Max: all calls except the first, which stands under First.";
+    "Mean to Max cover all calls except the first, which is in the column First.";
 
 /// Writes all parts of a Simple report.
 pub(super) fn write(html: &mut String, report: &SimpleReport, part: &Part) {
@@ -22,7 +22,7 @@ pub(super) fn write(html: &mut String, report: &SimpleReport, part: &Part) {
     if report.threads.len() > 1 {
         part.heading(html, "threads", "Threads");
         threads::write(html, &report.threads, wall, part);
-        let _ = write!(html, "<details><summary>The actions of each of them</summary>");
+        let _ = write!(html, "<details><summary>Actions of each thread</summary>");
         for thread in report.threads.iter().take(part.limits.rows) {
             let name = threads::title(&thread.thread, thread.threads);
             write_actions(html, &thread.actions, wall, part, &name);
@@ -48,43 +48,41 @@ fn write_actions(
     let table = table!(format!("{caption}. {FIRST_APART}"), rows, |(_, row)| {
         let rest = |pick: fn(&DurationStatistics) -> f64| row.rest.as_ref().map(pick);
         let spread = row.rest.as_ref().map_or_else(String::new, |rest| scale.picture(rest));
-        words("Action", "What ran").key() => row.label(),
-        count("Calls", "How many calls have ended").sum() => row.calls,
-        seconds("Total", "All calls, with the actions inside").sum().bar() => row.total_seconds,
-        share("Share", "Total as a part of the wall time").sum() =>
+        words("Action", "Name of the action").key() => row.label(),
+        count("Calls", "Number of ended calls").sum() => row.calls,
+        seconds("Total", "Time of all calls, including the actions inside").sum().bar() => row.total_seconds,
+        share("Share", "Total as a share of the wall time").sum() =>
             (wall > 0.0).then(|| row.total_seconds / wall),
-        seconds("Self", "Without the actions inside: these add up").sum().bar() =>
+        seconds("Self", "Time without the actions inside: these values add up").sum().bar() =>
             row.self_seconds,
-        seconds("Mean", "The mean of the calls except the first") => rest(|rest| rest.mean_seconds),
+        seconds("Mean", "Mean of all calls except the first") => rest(|rest| rest.mean_seconds),
         seconds(
             "First",
-            "The very first call: compilation, tuning, warm-up. It is in none of Mean, Min, p50, \
-             p95 and Max",
+            "First call: compilation, tuning, warm-up. Mean, Min, p50, p95 and Max exclude it",
         ) => row.first_seconds,
-        seconds("Min", "The shortest call but the first") => rest(|rest| rest.min_seconds),
-        seconds("p50", "Half of the calls but the first took no longer") =>
+        seconds("Min", "Shortest call except the first") => rest(|rest| rest.min_seconds),
+        seconds("p50", "Median of the calls except the first") =>
             rest(|rest| rest.p50_seconds),
-        seconds("p95", "95 % of the calls but the first took no longer") =>
+        seconds("p95", "95th percentile of the calls except the first") =>
             rest(|rest| rest.p95_seconds),
-        seconds("Max", "The longest call but the first") => rest(|rest| rest.max_seconds),
+        seconds("Max", "Longest call except the first") => rest(|rest| rest.max_seconds),
         markup(
             "Spread",
-            "From the shortest to the longest call except the first, on a logarithmic scale that \
-             all rows share; the box reaches from p50 to p95",
+            "Range from the shortest to the longest call except the first, on a logarithmic scale \
+             shared by all rows; the box spans p50 to p95",
         ) => Cell::Markup(spread),
         seconds("CPU", "CPU time of the thread that ran it") =>
             row.cpu.map(|cpu| cpu.thread_seconds),
-        seconds("Waiting", "The rest: for devices, files, locks, other threads or a core") =>
+        seconds("Waiting", "Remaining time: devices, files, locks, other threads or a core") =>
             row.waiting_seconds(),
-        number("Cores", "How many cores the process kept busy meanwhile") => row.busy_cores(),
-        bytes("Read", "Bytes that calls read") => row.io.map(|io| io.read_bytes as f64),
-        bytes("Written", "Bytes that calls wrote") => row.io.map(|io| io.written_bytes as f64),
+        number("Cores", "Number of cores that the process kept busy meanwhile") => row.busy_cores(),
+        bytes("Read", "Bytes read by calls") => row.io.map(|io| io.read_bytes as f64),
+        bytes("Written", "Bytes written by calls") => row.io.map(|io| io.written_bytes as f64),
         seconds(
             "Device",
-            "All calls by the device's clock, each from the first work that it handed over to the \
-             last, with pauses",
+            "Device time of all calls, each from its first to its last work, including pauses",
         ) => row.device.map(|device| device.total_seconds),
-        seconds("Device mean", "Device by the calls that handed over work") =>
+        seconds("Device mean", "Device time divided by the calls that submitted work") =>
             row.device.map(|device| device.mean_seconds()),
     });
     table.sorted_by("Total").nested(is_nested).depths(depths).write(html, part.limits);

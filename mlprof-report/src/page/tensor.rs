@@ -78,7 +78,7 @@ fn write_ops(html: &mut String, report: &TensorReport, part: &Part) {
     let all = averages.rows.len();
     let caption = match all > part.limits.rows {
         true => format!(
-            "{} of {} rows: those that cost the most",
+            "{} of {} rows with the highest cost",
             grouped(part.limits.rows as u64),
             grouped(all as u64)
         ),
@@ -86,44 +86,44 @@ fn write_ops(html: &mut String, report: &TensorReport, part: &Part) {
     };
     let table = table!(format!("{caption}. {FIRST_APART}"), rows, |row| {
         let allocated = row.memory.iter().map(|memory| memory.self_allocated_bytes).sum::<u64>();
-        words("Name", "The op, kernel, action or module").key() => row.name.as_str(),
-        words("Shapes", "Of the inputs").key() =>
+        words("Name", "Name of the op, kernel, action or module").key() => row.name.as_str(),
+        words("Shapes", "Shapes of the inputs").key() =>
             row.input_shapes.as_ref().map_or_else(String::new, |shapes| shapes_text(shapes)),
-        words("Module", "The innermost module around it").key() =>
+        words("Module", "Innermost module around it").key() =>
             row.module.as_deref().unwrap_or_default(),
         words("Phase", "Forward, backward, optimizer or other").key() =>
             row.phase.map_or_else(String::new, |phase| word(&phase)),
-        words("Stack", "What is around it, the innermost first").key() => row.stack.join(" ‹ "),
-        words("Kind", "What it is").key() =>
+        words("Stack", "Enclosing scopes, the innermost first").key() => row.stack.join(" ‹ "),
+        words("Kind", "Kind of the row").key() =>
             if row.is_on_device { "device".to_owned() } else { word(&row.kind) },
-        count("Calls", "How many calls").sum() => row.calls,
-        seconds("Self host", "Wall time on the host without what ran inside: these add up")
+        count("Calls", "Number of calls").sum() => row.calls,
+        seconds("Self host", "Wall time on the host without the scopes inside: these values add up")
             .sum().bar() => row.self_cpu_seconds,
-        seconds("Host", "Wall time on the host with what ran inside").sum().bar() =>
+        seconds("Host", "Wall time on the host, including the scopes inside").sum().bar() =>
             row.cpu_seconds,
         seconds(
             "Mean",
-            "The mean of the calls except the first: on the host, or a kernel's on the device",
+            "Mean of all calls except the first: on the host, or on the device for kernels",
         ).merge(Merge::Mean("Calls")) => row.rest_mean_seconds(),
-        seconds("Self device", "Time of the kernels that it caused itself").sum().bar() =>
+        seconds("Self device", "Time of the kernels that it launched itself").sum().bar() =>
             row.self_device_seconds,
-        seconds("Device", "Time of kernels, with what ran inside").sum().bar() =>
+        seconds("Device", "Time of kernels, including the scopes inside").sum().bar() =>
             row.device_seconds,
         seconds(
             "First",
-            "The first call, which is in none of Mean, Min and Max; of rows put together the longest",
+            "First call, which Mean, Min and Max exclude; for merged rows the longest one",
         ).merge(Merge::Max) => row.first_seconds,
-        seconds("Min", "The shortest of the calls except the first").merge(Merge::Min) =>
+        seconds("Min", "Shortest call except the first").merge(Merge::Min) =>
             row.rest.map(|rest| rest.min_seconds),
-        seconds("Max", "The longest of the calls except the first").merge(Merge::Max) =>
+        seconds("Max", "Longest call except the first").merge(Merge::Max) =>
             row.rest.map(|rest| rest.max_seconds),
-        bytes("Host memory", "Allocated less freed on the host, without what ran inside").sum() =>
+        bytes("Host memory", "Allocated minus freed bytes on the host, without the scopes inside").sum() =>
             row.self_cpu_memory_bytes,
-        bytes("Device memory", "Allocated less freed on devices, without what ran inside").sum() =>
+        bytes("Device memory", "Allocated minus freed bytes on devices, without the scopes inside").sum() =>
             row.self_device_memory_bytes,
-        bytes("Allocated", "Allocated by itself, on all devices").sum() => allocated,
+        bytes("Allocated", "Bytes allocated by the row itself, on all devices").sum() => allocated,
         large("FLOPs", "Floating-point operations").sum() => known(row.flops),
-        large("FLOP/s", "By device time if there is any, else by host time") =>
+        large("FLOP/s", "FLOPs per device time if there is any, otherwise per host time") =>
             row.flops_per_second(),
     });
     if table.is_empty() {
@@ -161,12 +161,12 @@ fn write_cycles(html: &mut String, report: &TensorReport, part: &Part) {
         count => format!("{} cycles of the schedule", grouped(count)),
     };
     let table = table!(caption, &report.cycles, |cycle| {
-        count("First step", "Counted from 0 in the stage") => cycle.first_step,
-        count("Steps", "How many steps were recorded") => cycle.steps,
-        seconds("Wall time", "How long the cycle lasted").bar() => cycle.wall_seconds,
-        seconds("A step", "Wall time by steps").bar() =>
+        count("First step", "Number of the first step in the stage, from 0") => cycle.first_step,
+        count("Steps", "Number of recorded steps") => cycle.steps,
+        seconds("Wall time", "Duration of the cycle").bar() => cycle.wall_seconds,
+        seconds("A step", "Wall time divided by steps").bar() =>
             (cycle.steps > 0).then(|| cycle.wall_seconds / cycle.steps as f64),
-        count("Events", "Ops, actions and other scopes") => cycle.events,
+        count("Events", "Number of ops, actions and other scopes") => cycle.events,
     });
     part.heading(html, "cycles", "Recorded steps");
     table.write(html, Limits { rows: usize::MAX, ..part.limits });
@@ -177,12 +177,12 @@ fn write_tuning(html: &mut String, report: &TensorReport, part: &Part) {
         return;
     }
     let all: f64 = report.tuning.iter().map(|kernel| kernel.device_seconds).sum();
-    let caption = format!("{} on the device, in none of the other numbers", duration(all));
+    let caption = format!("{} of device time, not included in the other numbers", duration(all));
     let kernels = largest(&report.tuning, part.limits.rows, |kernel| kernel.device_seconds);
     let table = table!(caption, kernels, |kernel| {
-        words("Kernel", "What was compiled or tried") => kernel.name.as_str(),
-        count("Times", "How often") => kernel.count,
-        seconds("Device", "How long the device was busy with it").bar() => kernel.device_seconds,
+        words("Kernel", "Compiled or tuned kernel") => kernel.name.as_str(),
+        count("Times", "Number of runs") => kernel.count,
+        seconds("Device", "Device busy time").bar() => kernel.device_seconds,
     });
     part.heading(html, "tuning", "Compiling and tuning");
     table.write(html, part.limits);

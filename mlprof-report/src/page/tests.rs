@@ -113,9 +113,9 @@ fn a_page_is_bounded_and_counts_what_it_leaves_out() {
         (0..count).map(|index| action(&format!("action {index}"), index as f64)).collect()
     };
     let small = html(&[simple(0, rows(1_000))]);
-    assert!(!small.contains("is left out"));
+    assert!(!small.contains("are left out"));
     let cut = html(&[simple(0, rows(1_500))]);
-    assert!(cut.contains("is left out: 500 rows of tables."), "by the limit of rows");
+    assert!(cut.contains("are left out: 500 rows of tables."), "by the limit of rows");
     assert!(cut.contains(">action 1499<") && !cut.contains(">action 7<"), "the largest stay");
     // Each of these ranks has more rows than a page can hold.
     let ranks: Vec<_> = (0..12).map(|rank| simple(rank, rows(2_000))).collect();
@@ -134,7 +134,7 @@ fn trees_are_bounded_in_width_and_depth() {
     let report = advanced(iter::once(deep).chain(wide).collect());
     let html = html(&[report]);
     assert!(html.len() <= LARGEST);
-    assert!(html.contains("places of trees"));
+    assert!(html.contains("nodes of trees"));
     let values = values(&html);
     let roots = values[0]["threads"][0]["roots"].as_array().expect("roots");
     assert!(roots.len() > 1_000 && roots.len() <= Limits::FIRST.places, "{}", roots.len());
@@ -153,7 +153,7 @@ fn ranks_stand_beside_each_other() {
     assert!(table.contains("data-v=1>1.00 s<td>1"), "rank 1 by a second");
     let alone = super::html(&ranks[..1]);
     assert!(!alone.contains("Totals per rank"));
-    assert!(!html.contains("What holds up"), "of no steps nothing is known");
+    assert!(!html.contains("Stages that delay"), "of no steps nothing is known");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn ranks_that_wait_for_each_other_say_who_is_slow() {
     let ranks = [rank(0, 2, 0.001), rank(1, 2, 0.031)].map(Report::Simple);
     let html = html(&ranks);
     let (_, table) =
-        html.split_once("What holds up the 20 steps that all of them have").expect("a table");
+        html.split_once("Stages that delay the 20 steps common to all ranks").expect("a table");
     assert!(table.contains("waiting for data"), "{table}");
     assert!(table.contains("rank 1, 20 times"), "{table}");
     assert!(table.contains("<p>Rank 1 is slow: its own work takes 41.0 ms of a step"), "{table}");
@@ -219,7 +219,7 @@ fn findings_come_first_with_the_largest_saving_on_top() {
 fn the_head_says_what_was_asked_for_and_on_which_devices() {
     let mut report = simple(0, Vec::new());
     let before = html(std::slice::from_ref(&report));
-    assert!(!before.contains("Asked for") && !before.contains("<dt>Device"));
+    assert!(!before.contains("Settings: ") && !before.contains("<dt>Device"));
     let device = |number| crate::MachineDevice {
         number,
         name: "GPU <2>".to_owned(),
@@ -236,10 +236,7 @@ fn the_head_says_what_was_asked_for_and_on_which_devices() {
     let machine = crate::Machine { devices: vec![device(0)], ..crate::Machine::default() };
     header.machine = Some(machine);
     let one = html(std::slice::from_ref(&report));
-    assert!(
-        one.contains("<p class=quiet>Asked for: bytes &lt;read&gt; not recorded.</p>"),
-        "{one}"
-    );
+    assert!(one.contains("<p class=quiet>Settings: bytes &lt;read&gt; not recorded.</p>"), "{one}");
     assert!(one.contains("<dt>Framework<dd>candle&lt;1&gt; 0.11, 4 threads<"), "{one}");
     assert!(one.contains("<dt>Device<dd>GPU &lt;2&gt;, 80.00 GiB<"), "{one}");
     let machine = report.header_mut().machine.as_mut().expect("just set");
@@ -372,7 +369,10 @@ fn the_steps_of_a_run_are_shown_once() {
     let steps = [0.5, 0.02, 0.02, 0.2, 0.02];
     let html = html(&[with_steps(&steps), with_steps(&steps)]);
     assert_eq!(html.matches("<figure class=strip").count(), 1, "{html}");
-    assert!(html.contains("The steps of this run are shown in <a href=\"#r0-steps\">"), "{html}");
+    assert!(
+        html.contains("Simple · fit · 03:04:05 · 1</a> shows the steps of this run."),
+        "{html}"
+    );
     let html = self::html(&[with_steps(&steps), with_steps(&steps[1..4])]);
     assert_eq!(html.matches("<figure class=strip").count(), 1, "a schedule keeps some of them");
     let mut another = with_steps(&steps);
@@ -385,9 +385,9 @@ fn the_steps_of_a_run_are_shown_once() {
 #[test]
 fn the_first_step_is_neither_listed_nor_in_the_median() {
     let html = html(&[with_steps(&[0.5, 0.02, 0.02, 0.2, 0.02])]);
-    assert!(html.contains("Steps that took 1.5 times the median, 20.0 ms, or more"), "{html}");
+    assert!(html.contains("Steps of at least 1.5 times the median, 20.0 ms"), "{html}");
     assert!(html.contains("id=r0-step-3") && !html.contains("id=r0-step-0"), "{html}");
-    assert!(html.contains("The first step took 500 ms. It is compared with no other"), "{html}");
+    assert!(html.contains("The first step took 500 ms. It is not compared"), "{html}");
 }
 
 #[test]
@@ -449,7 +449,7 @@ fn mean_minimum_and_maximum_are_of_the_same_calls() {
         max_seconds: 3.99,
     });
     let html = html(&[simple(0, vec![hidden])]);
-    assert!(html.contains("all calls except the first, which stands under First."), "{html}");
+    assert!(html.contains("all calls except the first, which is in the column First."), "{html}");
     assert!(html.contains(">3.94 s<") && html.contains(">240 ms<"), "{html}");
     assert!(!html.contains(">2.71 s<"), "the mean of all calls: {html}");
 
@@ -463,6 +463,6 @@ fn mean_minimum_and_maximum_are_of_the_same_calls() {
     let report = crate::findings::samples::recorded(vec![op]);
     let html = super::html(&[Report::Tensor(report)]);
     assert!(html.contains("data-merge=mean"), "{html}");
-    assert!(html.contains("all calls except the first, which stands under First."), "{html}");
+    assert!(html.contains("all calls except the first, which is in the column First."), "{html}");
     assert!(html.contains(">3.94 s<") && !html.contains(">2.71 s<"), "{html}");
 }

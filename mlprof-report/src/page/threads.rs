@@ -10,7 +10,7 @@ use crate::tensor::RecordedThread;
 pub(super) fn write(html: &mut String, threads: &[ThreadStatistics], wall: f64, part: &Part) {
     let mut threads: Vec<_> = threads.iter().map(|thread| (own_seconds(thread), thread)).collect();
     threads.sort_by(|one, other| other.0.total_cmp(&one.0));
-    let table = table!("What each thread did", threads, |(own, thread)| {
+    let table = table!("Activity of each thread", threads, |(own, thread)| {
         let rows = thread.actions.iter().collect::<Vec<_>>();
         let nested = nested(&rows);
         let outermost = || nested.iter().filter(|(depth, _)| *depth == 0).map(|(_, row)| *row);
@@ -18,17 +18,17 @@ pub(super) fn write(html: &mut String, threads: &[ThreadStatistics], wall: f64, 
         let waiting = outermost().map(ActionStatistics::waiting_seconds).sum::<Option<f64>>();
         let most = rows.iter().max_by(|one, other| one.self_seconds.total_cmp(&other.self_seconds));
         let part = own / wall / thread.threads.max(1) as f64;
-        words("Thread", "Its name, and how many have it").key() =>
+        words("Thread", "Name of the thread, and number of threads with it").key() =>
             title(&thread.thread, thread.threads),
-        seconds("In actions", "Self times of its actions together").bar() => own,
-        share("Share", "Of the wall time, by the number of threads") =>
+        seconds("In actions", "Sum of the self times of its actions").bar() => own,
+        share("Share", "Share of the wall time, divided by the number of threads") =>
             part.is_finite().then_some(part),
         seconds("CPU", "CPU time in its outermost actions").bar() => cpu,
-        seconds("Waiting", "The rest of these: for others, files, locks, a core").bar() => waiting,
-        count("Calls", "Of all its actions") => rows.iter().map(|row| row.calls).sum::<u64>(),
-        words("Most in", "The action that took the most itself") =>
+        seconds("Waiting", "Remaining time of these actions: other threads, files, locks, a core").bar() => waiting,
+        count("Calls", "Number of calls of all its actions") => rows.iter().map(|row| row.calls).sum::<u64>(),
+        words("Most in", "Action with the most self time") =>
             most.map_or_else(String::new, |row| row.label()),
-        seconds("Of that", "How long that was") => most.map(|row| row.self_seconds),
+        seconds("Of that", "Self time of this action") => most.map(|row| row.self_seconds),
         words("Waited most in", "The innermost action that waited the most") =>
             waited_most(&nested).map_or_else(String::new, ActionStatistics::label),
     });
@@ -44,11 +44,11 @@ pub(super) fn write_recorded(
 ) {
     let table = table!("What each thread recorded", threads, |row| {
         let part = seconds_of_all.map(|all| row.seconds / all / row.threads.max(1) as f64);
-        words("Thread", "Its name, and how many have it") => title(&row.thread, row.threads),
+        words("Thread", "Name of the thread, and number of threads with it") => title(&row.thread, row.threads),
         seconds("In scopes", "Its outermost scopes together").bar() => row.seconds,
         share("Share", "Of the recorded time, by the number of threads") =>
             part.filter(|part| part.is_finite()),
-        count("Events", "Ops, actions and other scopes") => row.events,
+        count("Events", "Number of ops, actions and other scopes") => row.events,
     });
     if !table.is_empty() {
         part.heading(html, "threads", "Threads");

@@ -24,7 +24,7 @@ pub fn held_up(steps: u64, exposed: &[Exposed], stragglers: &[Straggler]) -> Str
 /// Returns a table of the stages of `steps` steps.
 pub fn stages_table(steps: u64, exposed: &[Exposed]) -> Table {
     let caption = format!(
-        "What holds up the {} that all of them have, in the order in which stages run",
+        "Stages that delay the {} common to all ranks, in the order in which they run",
         counted(steps, "step", "steps")
     );
     let length: f64 = exposed.iter().map(|part| part.exposed_ns as f64).sum();
@@ -33,11 +33,11 @@ pub fn stages_table(steps: u64, exposed: &[Exposed]) -> Table {
             format!("rank {rank}, {}", counted(times as u64, "time", "times"))
         });
         words("Stage", "Stage of a step") => part.stage.name.as_str(),
-        seconds("Exposed", "By how much the last rank moves the end of steps on here").bar() =>
+        seconds("Exposed", "Delay of the end of steps by the last rank, from this stage on").bar() =>
             part.exposed_ns as f64 / 1e9,
-        share("Share", "Of all steps, each as long as the rank that took longest") =>
+        share("Share", "Share of all steps, each as long as on its slowest rank") =>
             (length > 0.0).then(|| part.exposed_ns as f64 / length),
-        words("Most often last", "Which rank, and in how many steps") => last,
+        words("Most often last", "Rank that is most often last, and in how many steps") => last,
     });
     table.as_described()
 }
@@ -59,12 +59,14 @@ pub fn slow_in_words(slow: &Straggler) -> [String; 2] {
     let Straggler { rank, own_ns, usual_ns, stage, stage_longer_ns, longer_ns } = slow;
     [
         format!(
-            "Rank {rank} is slow: its own work takes {} of a step, where that of the rank in the middle takes {}.",
+            "Rank {rank} is slow: its own work takes {} of a step, while that of the median rank \
+             takes {}.",
             time(*own_ns),
             time(*usual_ns)
         ),
         format!(
-            "It loses the most in {stage}, {} of a step. In all it holds the others up for {} at most.",
+            "It loses the most in {stage}, {} of a step. In total it delays the others by at most \
+             {}.",
             time(*stage_longer_ns),
             time(*longer_ns)
         ),

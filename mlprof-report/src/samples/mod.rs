@@ -93,7 +93,7 @@ pub struct Samples {
 impl Samples {
     /// Creates the result for a forked process, which only has a copy of a sampler.
     pub fn of_forked_child() -> Self {
-        Self::of_nothing("this process was forked from one that was sampled, and is not itself")
+        Self::of_nothing("this process was forked from a sampled process and is not sampled itself")
     }
 
     /// Returns the reason for missing samples, or `None` if there are samples.

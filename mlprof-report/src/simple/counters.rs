@@ -10,15 +10,17 @@ use mlprof_events::OrderExt;
 
 /// Legend below the table of CPU time. Writing into a string cannot fail, so the results below are
 /// ignored.
-pub(crate) const CPU_LEGEND: &str = "\
-With the actions inside. CPU: of the thread that ran the action; waiting: the rest of the time, for \
-devices, files,\nlocks, other threads or a core. Process: CPU time of all threads meanwhile, and so \
-many cores it kept busy; of actions\nthat run side by side each has the other's in it. Yielded: how \
-often the thread gave its core away to wait; preempted:\nhow often it was taken from it.\n";
+pub(crate) const CPU_LEGEND: &str = "Including the actions inside. CPU: the thread that ran the \
+                                     action; waiting: the remaining time, for devices, \
+                                     files,\nlocks, other threads or a core. Process: CPU time of \
+                                     all threads meanwhile, and the number of busy cores; actions \
+                                     that\nrun in parallel include each other's time. Yielded: \
+                                     number of times that the thread gave up its core to \
+                                     wait;\npreempted: number of times that the system took it.\n";
 
 /// Legend below the table of bytes.
-pub(crate) const IO_LEGEND: &str = "\
-With the actions inside. Read: by calls; only what the page cache did not have came from storage.\n";
+pub(crate) const IO_LEGEND: &str = "Including the actions inside. Read: by calls; only data \
+                                    outside the page cache came from storage.\n";
 
 /// Appends the table of CPU time, if it was measured. With `is_sorted`, the rows keep their order,
 /// otherwise they are ordered by total time. Returns `true` if there is a table.
@@ -89,7 +91,7 @@ pub(crate) fn paint_io(
     if !is_sorted {
         rows.order_by_key(|(io, _)| std::cmp::Reverse(io.read_bytes + io.written_bytes));
     }
-    let order = if is_sorted { "in the order above" } else { "most first" };
+    let order = if is_sorted { "in the order above" } else { "most bytes first" };
     let _ = writeln!(text, "\nBytes read and written, {all}{order}");
     let mut table = Grid::new(["Read", "Written", "From storage", "To storage", "Action"]);
     for (io, label) in rows {

@@ -102,10 +102,10 @@ fn paint_summary(text: &mut String, report: &SimpleReport, main: Option<&ThreadS
         let inside = self_seconds(&main.actions);
         let outside = (wall - inside).max(0.0);
         let running = report.open.iter().any(|open| open.thread == main.thread);
-        let running = if running { " or in what is still running" } else { "" };
+        let running = if running { " or in running actions" } else { "" };
         let _ = writeln!(
             text,
-            "            {} ({}) in actions of thread {}, {} ({}) in none{running}",
+            "            {} ({}) in actions of thread {}, {} ({}) outside{running}",
             duration(inside),
             share(inside, wall),
             label::shown(&main.thread),
@@ -130,8 +130,8 @@ fn paint_summary(text: &mut String, report: &SimpleReport, main: Option<&ThreadS
         let _ = match startup.before_main_seconds {
             Some(part) => writeln!(
                 text,
-                "Start-up    {total} from the start of the process to its first action, {} of it \
-                 before main; not in the wall time",
+                "Start-up    {total} from the start of the process to its first action, including \
+                 {} before main; not part of the wall time",
                 duration(part),
             ),
             None => writeln!(text, "Start-up    {total} from main to the first action"),
@@ -209,11 +209,11 @@ fn percent_cell(part: f64, whole: f64) -> String {
 
 fn paint_legend(text: &mut String, threads: &[&ThreadStatistics]) {
     text.push_str(
-        "Self: without the actions inside; % of the wall time. First: the first call; mean to max: \
-         the other calls.\n",
+        "Self: without the actions inside; %: of the wall time. First: the first call; Mean to \
+         Max: the other calls.\n",
     );
     if threads.len() > 1 || threads.iter().any(|thread| thread.threads > 1) {
-        text.push_str("Threads run side by side: their self times may exceed the wall time.\n");
+        text.push_str("Threads run in parallel: their self times can exceed the wall time.\n");
     }
 }
 
@@ -239,7 +239,7 @@ fn paint_threads(
         let own: f64 = more.iter().map(|thread| self_seconds(&thread.actions)).sum();
         let _ = writeln!(
             text,
-            "\n{} more threads, {} of self time together, are only in the JSON report.",
+            "\n{} more threads, {} of self time in total, are only in the JSON report.",
             grouped(count),
             duration(own)
         );

@@ -109,8 +109,8 @@ fn append_self_times(text: &mut String, report: &SimpleReport) {
     // Writing into a string cannot fail.
     let _ = writeln!(
         text,
-        "Rows nest: a row contains the time of the rows that ran inside it, so percentages add up to more than \
-         100 %.\nMost time without the rows inside (self time): {}",
+        "Rows nest: a row includes the time of the rows inside it, so percentages add up to more \
+         than 100 %.\nRows with the most time of their own (self time): {}",
         largest.join(", ")
     );
 }
@@ -118,7 +118,9 @@ fn append_self_times(text: &mut String, report: &SimpleReport) {
 /// Appends an explanation of the order of rows with running actions.
 fn append_running(text: &mut String, report: &SimpleReport, running: &Running<'_>) {
     if report.actions.iter().any(|row| running.seconds(&row.action) > 0.0) {
-        text.push_str("Rows contain calls that have ended, and are sorted as if those still running had ended, too.\n");
+        text.push_str(
+            "Rows contain ended calls only; running calls count for the order of rows.\n",
+        );
     }
 }
 

@@ -83,9 +83,9 @@ pub(crate) fn paint(devices: &[DeviceCounterStatistics]) -> String {
     }
     if !text.is_empty() {
         text.push_str(
-            "A sample belongs to all actions that were open when it was taken, on any thread; - : \
-             none was. Busy: the share of\ntime in which a kernel ran, or memory was read or \
-             written, as the driver counts it: over up to a second before the\nsample.\n",
+            "A sample counts for all actions that were open at its time, on any thread; - : no \
+             action was open. Busy: share of\ntime in which a kernel ran, or memory was read or \
+             written, as reported by the driver for up to a second before the\nsample.\n",
         );
     }
     text
@@ -95,9 +95,9 @@ pub(crate) fn paint(devices: &[DeviceCounterStatistics]) -> String {
 /// maxima.
 pub(crate) fn table(device: &DeviceCounterStatistics) -> Table {
     let mut columns = vec![
-        words("Action", "What ran meanwhile, on any thread").key(),
+        words("Action", "Action that was open on any thread").key(),
         count("Samples", "").in_text(),
-        digits(4, "Time", "All calls together").bar(),
+        digits(4, "Time", "Time of all calls").bar(),
     ];
     for counter in DeviceCounter::ALL {
         let (title, unit) = title_of(counter);

@@ -78,34 +78,35 @@ const COLOURS: [&str; 7] = ["host late", "busy", "", "", "other", "launch", "unk
 
 /// Returns the table of busy and idle times.
 pub(crate) fn table(devices: &[DeviceIdle]) -> Table {
-    let caption = "By the devices’ own clocks; the causes add up to the idle time";
+    let caption = "Busy and idle time by the devices’ own clocks; the causes add up to the idle \
+                   time";
     let table = table!(caption, devices, |device| {
         let window = device.window_seconds;
         let [busy, idle] = [device.busy_seconds, device.idle_seconds()];
         let [host, launch, other, unknown] = device.causes().map(|(_, gaps)| gaps.seconds);
         let colours = [(1, busy), (0, host), (5, launch), (4, other), (6, unknown)];
         let longest = device.causes().map(|(_, gaps)| gaps.longest_seconds);
-        words("Device", "Its number, and that of its stream").key() => device.label(),
-        markup("Parts", "The window: busy, then the gaps by cause") =>
+        words("Device", "Number of the device, and of its stream").key() => device.label(),
+        markup("Parts", "Parts of the window: busy time, then the gaps by cause") =>
             Cell::Bar(colours.map(|(colour, part)| (colour, part / window)).to_vec()),
-        digits(4, "Window", "From the first to the last kernel of each recording") => window,
-        digits(3, "Busy", "A kernel, copy or fill ran") => Cell::Part(busy, window),
-        share("Busy, share", "Of the window").on_page() => (window > 0.0).then_some(busy / window),
-        digits(3, "Idle", "Nothing ran: the sum of the causes beside") => Cell::Part(idle, window),
+        digits(4, "Window", "Time from the first to the last kernel of each recording") => window,
+        digits(3, "Busy", "Time in which a kernel, copy or fill ran") => Cell::Part(busy, window),
+        share("Busy, share", "Share of the window").on_page() => (window > 0.0).then_some(busy / window),
+        digits(3, "Idle", "Time in which nothing ran: the sum of the causes") => Cell::Part(idle, window),
         digits(
             3,
             "Host late",
-            "Gaps before what was launched when the device had nothing to do any more",
+            "Gaps before work that was launched when the device was already idle",
         ) => Cell::Part(host, window),
-        digits(3, "Launch", "Gaps below 30 µs before what was launched in time") =>
+        digits(3, "Launch", "Gaps below 30 µs before work that was launched in time") =>
             Cell::Part(launch, window),
-        digits(3, "Other", "Longer gaps before what was launched in time") =>
+        digits(3, "Other", "Longer gaps before work that was launched in time") =>
             Cell::Part(other, window),
-        digits(3, "Unknown", "Gaps before what nobody knows the launch of").optional() =>
+        digits(3, "Unknown", "Gaps before work with an unknown launch").optional() =>
             Cell::Part(unknown, window),
-        seconds("Longest gap", "Of whatever cause").on_page() =>
+        seconds("Longest gap", "Longest gap of any cause").on_page() =>
             longest.into_iter().fold(0.0, f64::max),
-        count("Events", "Kernels, copies and fills").on_page() => device.events,
+        count("Events", "Number of kernels, copies and fills").on_page() => device.events,
     });
     table.name_last().legend(COLOURS)
 }
@@ -118,9 +119,9 @@ pub(crate) fn paint(devices: &[DeviceIdle]) -> String {
     let events: u64 =
         devices.iter().filter(|device| device.stream.is_none()).map(|device| device.events).sum();
     format!(
-        "Devices idle, by cause ({} kernels and copies)\n{}From the first to the last of each \
-         recording. Host late: launched when the device had nothing to do any more.\nLaunch: gaps \
-         below 30 µs before what was launched in time; other: longer ones.\n",
+        "Device idle time by cause ({} kernels and copies)\n{}Window: from the first to the last \
+         kernel of each recording. Host late: launched when the device was already idle.\nLaunch: \
+         gaps below 30 µs before work that was launched in time; other: longer gaps.\n",
         grouped(events),
         table(devices).text(usize::MAX),
     )
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(paint(&[]), "");
         let text = paint(&[device, DeviceIdle { stream: Some(7), ..device }]);
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[0], "Devices idle, by cause (1,234 kernels and copies)");
+        assert_eq!(lines[0], "Device idle time by cause (1,234 kernels and copies)");
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let expected = "1.000 s 250 ms 25.00 % 750 ms 75.00 % 500 ms 50.00 % 10.0 ms 1.00 % 240 ms \
                         24.00 %";

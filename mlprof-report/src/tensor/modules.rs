@@ -11,7 +11,7 @@ pub(crate) fn modules_table(modules: &[ModuleStatistics], most: usize) -> Table 
     let mut rows = Vec::new();
     modules.iter().for_each(|module| flatten(module, 0, most, &mut rows));
     let depths: Vec<usize> = rows.iter().map(|(_, depth)| *depth).collect();
-    let caption = "Modules, in the order in which they first ran";
+    let caption = "Modules, in the order of their first call";
     let table = table!(caption, rows, |(module, _)| {
         let total = &module.total;
         let flops = (total.flops() > 0).then(|| total.flops() as f64);
@@ -19,19 +19,19 @@ pub(crate) fn modules_table(modules: &[ModuleStatistics], most: usize) -> Table 
         let with_unit = |number: Option<f64>, unit| {
             number.map_or_else(|| "-".to_owned(), |number| thousands(number, unit))
         };
-        words("Module", "The last part of its path, and its type") => label(module),
-        count("Calls", "How many times it ran").no_zero() => module.calls,
-        seconds("Forward", "Host time of forward, with the modules that it called").bar()
+        words("Module", "Last part of the module's path, and its type") => label(module),
+        count("Calls", "Number of calls").no_zero() => module.calls,
+        seconds("Forward", "Host time of forward, including the modules that it called").bar()
             .no_zero() => total.forward_seconds,
-        seconds("Self fwd", "Without those: these add up").bar().no_zero() =>
+        seconds("Self fwd", "Host time of forward without called modules: these values add up").bar().no_zero() =>
             module.own.forward_seconds,
         seconds("Backward", "Host time of backward").bar().no_zero() => total.backward_seconds,
-        seconds("Device", "Device time of both").bar().no_zero() => total.device_seconds(),
-        bytes("Memory", "Allocated in forward, on all devices").no_zero() => total.allocated_bytes,
+        seconds("Device", "Device time of forward and backward").bar().no_zero() => total.device_seconds(),
+        bytes("Memory", "Bytes allocated in forward, on all devices").no_zero() => total.allocated_bytes,
         large("FLOPs", "").in_text() => with_unit(flops, "FLOPs"),
         large("FLOP/s", "").in_text() => with_unit(rate, "FLOP/s"),
-        large("FLOPs", "Floating-point operations of both").on_page() => flops,
-        large("FLOP/s", "By device time if there is any, else by host time").on_page() => rate,
+        large("FLOPs", "Floating-point operations of forward and backward").on_page() => flops,
+        large("FLOP/s", "FLOPs per device time if there is any, otherwise per host time").on_page() => rate,
     });
     table.depths(depths).tree().rest("{} more modules are only in the JSON report.")
 }
@@ -45,11 +45,11 @@ pub fn paint(modules: &[ModuleStatistics]) -> String {
     table.caption.clone()
         + "\n"
         + &table.text(MODULES_SHOWN)
-        + "Forward: host time of what ran inside the module's calls, whatever other modules it called; \
-           Self fwd: without\nthose. Backward: of ops that the framework ties to forward ops that ran \
-           there. Memory: allocated in forward.\nFLOP/s: by device time if there is any, else by host \
-           time. The tree goes by paths, the numbers by calls: a module\nthat is called elsewhere than \
-           its path says counts there.\n"
+        + "Forward: host time inside the module's calls, including other modules that it called; \
+           Self fwd: without\nthose. Backward: ops that the framework ties to forward ops of these \
+           calls. Memory: allocated in forward.\nFLOP/s: by device time if there is any, otherwise \
+           by host time. The tree shows paths, the numbers follow\ncalls: a call from outside of a \
+           module's path counts at its caller.\n"
 }
 
 fn flatten<'report>(

@@ -77,14 +77,14 @@ fn paint_coverage(text: &mut String, report: &TensorReport) {
     }
     let what = match (report.schedule, report.recorded_steps, report.steps) {
         (None, ..) => "The whole stage".to_owned(),
-        (Some(_), 0, 1..) => "What came after the last step".to_owned(),
+        (Some(_), 0, 1..) => "Events after the last step".to_owned(),
         (Some(_), 0 | 1, _) => format!("Step {} (counted from 0)", steps_of(report)),
         (Some(_), ..) => format!("Steps {} (counted from 0)", steps_of(report)),
     };
     // Events after the last step form a cycle without steps, which is mentioned separately.
     let (mut rest, mut count) = ("", report.cycle_count);
     if report.recorded_steps > 0 && report.cycles.iter().any(|cycle| cycle.steps == 0) {
-        (rest, count) = (" and what came after the last one", count - 1);
+        (rest, count) = (" and events after the last one", count - 1);
     }
     let cycles = match count {
         1 => String::new(),
@@ -94,7 +94,8 @@ fn paint_coverage(text: &mut String, report: &TensorReport) {
     let cost = report.header.overhead.total_seconds();
     let _ = writeln!(
         text,
-        "{what}{cycles}{rest}: {} events in {} of wall time; keeping them took about {}, hooks not counted",
+        "{what}{cycles}{rest}: {} events in {} of wall time; recording them took about {}, not \
+         counting hooks",
         grouped(events),
         duration(recorded_seconds(report).unwrap_or(wall)),
         duration(cost),
@@ -136,7 +137,7 @@ fn paint_tuning(text: &mut String, report: &TensorReport) {
     let seconds = report.tuning.iter().fold(0.0, |sum, kernel| sum + kernel.device_seconds);
     let _ = writeln!(
         text,
-        "\nCompiling and tuning kernels: {}, {}; not in the table. Most of it:",
+        "\nCompiling and tuning kernels: {}, {}; not in the table. Longest kernels:",
         counted(count, "time", "times"),
         duration(seconds)
     );

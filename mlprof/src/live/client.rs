@@ -314,7 +314,7 @@ mod tests {
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(&paths[0], open).expect("it is ours");
         let error = Listener::all_in(&paths).expect_err("there is no other").to_string();
-        assert!(error.contains("others may enter it"), "{error}");
+        assert!(error.contains("other users can access it"), "{error}");
         let own = ProcessIdentity::own();
         let _listener = listen(&paths[2], &own).expect("bound");
         let all = Listener::all_in(&paths).expect("one can be used");

@@ -142,8 +142,8 @@ fn each_kind_is_compared_with_its_own() {
     let recorded = tensor(&folder).report;
     for (report, expected) in [
         (simple(), "\nActions: the median of calls"),
-        (advanced(), "\nFunctions: of their own, the mean of calls"),
-        (recorded, "\nOps, host time: of their own"),
+        (advanced(), "\nFunctions: self values, the mean of calls"),
+        (recorded, "\nOps, host time: self values"),
     ] {
         let file = folder.report("run.json", &report);
         let told = printed(&["report", text(&file), "--against", text(&file)]);
@@ -165,12 +165,15 @@ fn what_cannot_be_compared_is_said_in_a_sentence() {
     let newer = folder.file("newer.json", newer);
     let program = json.replace("\"forward\"", "\"bake\"");
     let program = folder.file("program.json", program);
-    let kinds = "there is nothing to compare: after there is Simple, fit, before there is Advanced";
+    let kinds = "cannot compare the reports: after has Simple, fit, before has Advanced";
     for (against, expected) in [
         (&other, kinds),
         (&half, "half.json as JSON: EOF"),
         (&newer, "newer.json: it has schema version 2, and this mlprof supports"),
-        (&program, "no action, op or function is on both sides; are they of the same program?"),
+        (
+            &program,
+            "they share no action, op or function; check that they come from the same program",
+        ),
         (&folder.path().join("missing.json"), "cannot read "),
     ] {
         let said = refused(&["report", text(&slower), "--against", text(against)]);

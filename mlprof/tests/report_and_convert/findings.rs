@@ -29,13 +29,13 @@ fn findings_are_told_with_all_that_is_known() {
     let folder = Folder::new();
     let file = folder.report("run.json", &waited(5.0));
     let told = printed(&["report", text(&file), "--findings"]);
-    assert!(told.starts_with("FIT Profiler Report\n\nFindings, what costs most first\n"), "{told}");
+    assert!(told.starts_with("FIT Profiler Report\n\nFindings, largest cost first\n"), "{told}");
     for part in [
-        "1. Training waited for its data 5.00 s of 10.0 s (50.00 %). (likely)\n",
+        "1. Training waited 5.00 s of 10.0 s for its data (50.00 %). (likely)\n",
         "   Costs at most 5.00 s (50.00 %), 1.00 s per step\n",
         &format!("   Where: action {NEXT}\n"),
-        "   Seen: share: 50.00 %\n",
-        "   What to do: make batches ahead",
+        "   Evidence: share: 50.00 %\n",
+        "   Remedy: make batches ahead",
     ] {
         assert!(told.contains(part), "{part:?} is not in {told}");
     }
@@ -50,7 +50,7 @@ fn thresholds_are_set_by_name() {
     let file = folder.report("run.json", &waited(0.1));
     let told =
         printed(&["report", text(&file), "--findings", "--threshold", "data-waiting.share=0.005"]);
-    assert!(told.contains("1. Training waited for its data 100 ms of 10.0 s"), "{told}");
+    assert!(told.contains("1. Training waited 100 ms of 10.0 s for its data"), "{told}");
     let unknown = ["report", text(&file), "--findings", "--threshold", "data-waiting.part=1"];
     let said = refused(&unknown);
     assert!(
@@ -76,11 +76,11 @@ fn each_rule_says_what_it_looked_at_or_what_it_lacks() {
         assert!(is_told || rule == "all", "{name} is not in {told}");
     }
     for part in [
-        "   found (likely): Training waited for its data 5.00 s of 10.0 s (50.00 %). Costs at most",
+        "   found (likely): Training waited 5.00 s of 10.0 s for its data (50.00 %). Costs at most",
         "   healthy: saving: ",
-        "   no inputs: the report does not say how the program was built",
-        "   no inputs: all reports are of one process: give those of several ranks at once",
-        "   share = 0.1 (default 0.1): the part of training that waiting must be",
+        "   no inputs: the report does not contain the build settings of the program",
+        "   no inputs: all reports come from one process: pass the reports of several ranks together",
+        "   share = 0.1 (default 0.1): minimum share of training for waiting",
     ] {
         assert!(told.contains(part), "{part:?} is not in {told}");
     }
@@ -130,7 +130,7 @@ fn what_was_told_is_printed_again() {
     assert_eq!(value["findings"][0]["place"]["action"], NEXT);
     let with = printed(&["report", text(&folder.file("with.json", &json))]);
     let line = with.strip_prefix(&without).unwrap_or_else(|| panic!("{with}"));
-    let expected = "Finding: Training waited for its data 5.00 s of 10.0 s (50.00 %). Up to 5.00 s \
+    let expected = "Finding: Training waited 5.00 s of 10.0 s for its data (50.00 %). Up to 5.00 s \
                     (50.00 %) can be saved: make batches ahead";
     assert!(line.starts_with(expected) && line.lines().count() == 1, "{line}");
 }

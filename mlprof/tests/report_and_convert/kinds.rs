@@ -308,7 +308,7 @@ fn lines_far_apart_are_few_lines_of_a_table() {
         report.functions[0].source = lines().functions[0].source.clone();
         let file = folder.report("far.json", &Report::Lines(report));
         let printed_text = printed(&["report", text(&file)]);
-        let said = "1 lines with numbers are not within the function's text.";
+        let said = "1 lines with numbers are outside the function's text.";
         assert_eq!(printed_text.matches(said).count(), 2, "{printed_text}");
     }
 }
@@ -322,7 +322,7 @@ fn the_numbers_of_tensors_are_printed_and_hold_no_stacks() {
     assert_eq!(shown, mlprof_core::report::numerics::paint(&report));
     assert!(
         shown
-            .contains("in step 20 what [module]Linear: hidden returned is not finite: 1 NaN of 64"),
+            .contains("in step 20 the output of [module]Linear: hidden is not finite: 1 NaN of 64"),
         "{shown}"
     );
     let error = refused(&["convert", text(&file), "--to", "folded"]);

@@ -79,7 +79,7 @@ fn numbers_of_a_process_that_leaves_no_time_are_those_of_its_last_second() {
             Report::Samples(report) => assert!(report.samples.samples > 0, "{report:?}"),
             _ => assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "{run:?}"),
         }
-        assert!(has(&notes(&shop), "while the process still ran"), "{options}: {run:?}");
+        assert!(has(&notes(&shop), "while the process was running"), "{options}: {run:?}");
         let said = "only the results that it wrote during the run are available";
         assert!(run.stderr.contains(said), "{options}: {run:?}");
         shop.forget_results();

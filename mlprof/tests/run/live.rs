@@ -84,7 +84,7 @@ fn a_program_without_steps_is_looked_into() {
     let process = state.process.to_string();
     let steps = running.ask(&["record", &process]);
     assert_eq!(steps.code, Some(2), "{steps:?}");
-    let why = "cannot record steps: nothing tells of this program's steps";
+    let why = "cannot record steps: nothing reports this program's steps";
     assert!(steps.stderr.contains(why) && steps.stderr.contains("--ops candle"), "{steps:?}");
 
     let trace = running.succeed(&["record", &process, "--seconds", "1", "-o", "traces"]);

@@ -48,10 +48,10 @@ fn a_slower_op_is_named_and_ends_the_command_with_one() {
         "Before and after: trace\n",
         "Before: 1 run of 12 steps, 1.82 ms, ",
         "Steps: the median of steps that have it",
-        "Ops, host time: of their own, the median of steps that have it",
+        "Ops, host time: self values, the median of steps that have it",
         "101 us  131 us  +29.7 %",
-        "Calls: the number of steps that have it. Share: of the time of steps, where that is more.",
-        "Note: One run of a side does not show what varies from run to run",
+        "Calls: number of steps that have it. Share: of the time of steps, on the side where it is larger.",
+        "Note: One run of a side does not show the variation between runs",
     ] {
         let line = line.replace("us", "µs");
         assert!(printed.contains(&line), "{line:?} is missing in:\n{printed}");
@@ -104,7 +104,7 @@ fn what_cannot_be_compared_is_one_sentence() {
         (&folder.path().join("missing.json"), "No such file or directory (os error 2)"),
         (nothing.path(), "cannot find a trace in "),
         (&few, "cannot judge any row, so --fail-above would always pass"),
-        (&other, "no action, op or function is on both sides"),
+        (&other, "they share no action, op or function"),
     ] {
         for sides in [[bad, &good], [&good, bad]] {
             let output = mlprof(&["diff", path(sides[0]), path(sides[1]), "--fail-above", "5%"]);

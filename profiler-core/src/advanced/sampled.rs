@@ -44,7 +44,7 @@ impl AdvancedProfiler {
         match &self.sampling {
             None => "none",
             Some(Ok(_)) => "of all threads",
-            Some(Err(_)) => "asked for, and not to be had",
+            Some(Err(_)) => "requested, but not available",
         }
     }
 

@@ -34,17 +34,17 @@ pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) ->
     let overflowed: u64 = collected.parts.iter().map(|part| part.snapshot.overflowed).sum();
     if overflowed > 0 {
         header.notes.push(format!(
-            "a call tree reached its limit of {} places: {overflowed} calls that would have needed \
-             more are counted as {:?}",
+            "a call tree reached its limit of {} nodes: {overflowed} further calls are counted as \
+             {:?}",
             super::tree::MAX_EDGES,
             super::tree::OVERFLOW,
         ));
     }
     if profiles.left_out > 0 {
         header.notes.push(format!(
-            "actions are nested so deeply that the tables of outer ones end {} actions further in: \
-             what is below has its time there as the action's own, and its calls in the tables of \
-             the actions around it",
+            "actions are nested so deeply that the tables of outer actions end {} actions further \
+             in: time below that level counts as the action's own, and its calls are in the tables \
+             of the enclosing actions",
             profiles.deepest
         ));
     }

@@ -129,7 +129,8 @@ fn tell(thread: &Thread, address: usize, bytes: usize, sign: i64) {
         if !IS_SAID.swap(true, Ordering::Relaxed) {
             uncounted(|| {
                 say(format_args!(
-                    "mlprof: cannot record an allocation: the profiler panicked: {message} (said once)"
+                    "mlprof: cannot record an allocation: the profiler panicked: {message} \
+                     (reported once)"
                 ));
             });
         }

@@ -129,8 +129,8 @@ impl DeviceTime {
         if windows > 0 {
             let seconds = Rate::now().seconds(self.cost.load(Ordering::Relaxed));
             notes.push(format!(
-                "measuring device time took {:.3} ms of the host's time for {windows} calls of actions, \
-                 {:.1} µs each; it is in the time of the actions around them",
+                "measuring device time took {:.3} ms of host time for {windows} calls of actions, \
+                 {:.1} µs each; it is included in the time of the enclosing actions",
                 seconds * 1e3,
                 seconds * 1e6 / windows as f64
             ));
@@ -143,9 +143,10 @@ impl DeviceTime {
 
 /// Note for a program without devices that can be timed, in the report of a profiler that measures
 /// devices.
-const NOTHING_MEASURED: &str = "no device time was measured: no action ran on a thread that used a device \
-     which can be timed (CubeCL devices: mlprof-burn's feature `cubecl`, and `mlprof_burn::ops::install` \
-     for a loop of your own; CUDA with candle or tch: the plugin's feature `cuda`)";
+const NOTHING_MEASURED: &str = "no device time was measured: no action ran on a thread with a \
+                                device that can be timed (CubeCL devices: mlprof-burn's feature \
+                                `cubecl`, and `mlprof_burn::ops::install` for a handwritten loop; \
+                                CUDA with candle or tch: the plugin's feature `cuda`)";
 
 #[cfg(all(test, not(loom)))]
 mod tests;

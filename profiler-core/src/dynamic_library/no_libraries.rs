@@ -14,7 +14,7 @@ pub(crate) struct Symbol<'library, T>(T, PhantomData<&'library Library>);
 
 /// Error returned by every attempt to load a library.
 #[derive(Debug, thiserror::Error)]
-#[error("programs load no libraries on this platform")]
+#[error("programs cannot load libraries on this platform")]
 pub(crate) struct Error;
 
 impl Library {

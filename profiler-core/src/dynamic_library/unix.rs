@@ -31,7 +31,7 @@ impl Error {
         // the next `dlerror` call on this thread. The string is copied before that.
         let text = unsafe { libc::dlerror().as_ref().map(|text| CStr::from_ptr(text)) };
         Self(text.map_or_else(
-            || "the system does not say why".to_owned(),
+            || "the system gives no reason".to_owned(),
             |text| text.to_string_lossy().into_owned(),
         ))
     }
@@ -49,7 +49,7 @@ impl Library {
     /// The library's initialisers and finalisers must be sound to run in this process.
     pub(crate) unsafe fn new(path: impl AsRef<OsStr>) -> Result<Self, Error> {
         let path = CString::new(path.as_ref().as_bytes())
-            .map_err(|_| Error("the path has a zero byte in it".to_owned()))?;
+            .map_err(|_| Error("the path contains a zero byte".to_owned()))?;
         // SAFETY: `path` is a NUL-terminated string that outlives the call. The caller guarantees
         // that running the library's initialisers is sound.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
@@ -69,7 +69,7 @@ impl Library {
     pub(crate) unsafe fn get<T: Copy>(&self, name: &[u8]) -> Result<Symbol<'_, T>, Error> {
         const { assert!(size_of::<T>() == size_of::<*mut c_void>()) };
         let name = CStr::from_bytes_with_nul(name)
-            .map_err(|_| Error("the name does not end in its only zero byte".to_owned()))?;
+            .map_err(|_| Error("the name must contain one zero byte, at its end".to_owned()))?;
         // SAFETY: `self` keeps the library loaded, so the handle is valid. `name` is a
         // NUL-terminated string.
         let address = unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) };

@@ -135,8 +135,8 @@ pub fn device_event(event: &DeviceEvent) {
 /// cover the whole process, and the driver does not report which training caused them.
 fn say_shared(is_first: bool, profiler: &dyn Profiler) {
     if is_first {
-        let note = "kernels, copies and calls that a driver tells of are those of the whole process, in \
-             which more than one profiler was active";
+        let note = "kernels, copies and calls reported by a driver belong to the whole process, in \
+                    which more than one profiler was active";
         profiler.observe(&Observation::Note(note));
     }
 }

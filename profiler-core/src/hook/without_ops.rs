@@ -102,10 +102,10 @@ mod tests {
             .expect("a profiler");
         let summary = profiler.summary();
         drop(session);
-        let said = summary.matches("a framework of this test gives no hook").count();
+        let said = summary.matches("a framework of this test provides no hook").count();
         assert_eq!(said, 1, "{summary}");
         let reason = reason_without_ops();
-        let expected = "a framework of this test gives no hook for its tensor ops: run the program by `mlprof run --ops";
+        let expected = "a framework of this test provides no hook for its tensor ops: run the program under `mlprof run --ops";
         assert!(reason.contains(expected), "{reason}");
     }
 }

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 40
 
 /// Report note for incomplete device times.
 pub(crate) const STILL_AT_WORK: &str =
-    "a device was still at work after 4 s: the device times of that work are missing";
+    "a device was still busy after 4 s, so device times of its unfinished work are missing";
 
 /// Calls `work`, which waits for devices, and returns `true` if it finished in time.
 ///

@@ -181,7 +181,7 @@ fn announce(request: u64) {
     let mut announced = ANNOUNCED.lock().unwrap_or_else(PoisonError::into_inner);
     if *announced < request {
         *announced = request;
-        say("interrupted, finishing with a report; a second Ctrl-C leaves at once");
+        say("interrupted, finishing with a report; press Ctrl-C again to exit at once");
     }
 }
 

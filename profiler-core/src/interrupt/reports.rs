@@ -73,7 +73,7 @@ impl PendingReport {
         // must only lose its report.
         let delivered = || around(&|| profiler.describe());
         if let Err(message) = contain(delivered) {
-            super::say(&format!("the profiler panicked while it made its report: {message}"));
+            super::say(&format!("cannot make a report: the profiler panicked: {message}"));
         }
     }
 }

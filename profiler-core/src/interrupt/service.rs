@@ -71,11 +71,11 @@ fn serve(mut waiter: Waiter) {
 fn end(signal: c_int) {
     let deliver = move || {
         let name = name(signal);
-        say(&format!("{name}: the report comes first; a second signal ends the process at once"));
+        say(&format!("{name}: the process ends after the report; a second signal ends it at once"));
         reports::deliver_all(signal);
     };
     if !is_over_within(PATIENCE, deliver) {
-        say("the report cannot be delivered: it is given up");
+        say("cannot deliver the report: it takes too long");
     }
     end_by(signal);
 }
@@ -103,15 +103,15 @@ fn is_over_within(patience: Duration, work: impl FnOnce() + Send + 'static) -> b
 fn take_and_do(work: &Mutex<Option<impl FnOnce()>>) {
     let taken = work.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Err(message) = contain(|| taken.into_iter().for_each(|work| work())) {
-        say(&format!("the report cannot be delivered: the profiler panicked: {message}"));
+        say(&format!("cannot deliver the report: the profiler panicked: {message}"));
     }
 }
 
 fn name(signal: c_int) -> &'static str {
     match signal {
         libc::SIGINT => "interrupted (SIGINT)",
-        libc::SIGTERM => "told to end (SIGTERM)",
-        _ => "the terminal has gone (SIGHUP)",
+        libc::SIGTERM => "terminated (SIGTERM)",
+        _ => "the terminal was closed (SIGHUP)",
     }
 }
 

@@ -86,7 +86,10 @@ impl Part {
                         slot.install(place, in_front);
                     }
                 }
-                Err(error) => say(&format!("signals do what they do without us: {error}")),
+                Err(error) => say(&format!(
+                    "cannot handle signals: {error}; an interrupted process \
+                                            leaves no report"
+                )),
             }
         });
         Self(())
@@ -135,8 +138,9 @@ fn note_dropped() {
     static NOTED: Once = Once::new();
     if SIGNALS.iter().any(|signal| disposition(*signal).sa_sigaction == libc::SIG_DFL) {
         NOTED.call_once(|| {
-            say("SIGINT, SIGTERM and SIGHUP have no effect on this process, which is number 1 of its container: a container that is \
-                 stopped leaves no report; start it with an init process, as `docker run --init` does, to have one");
+            say("SIGINT, SIGTERM and SIGHUP have no effect on this process, which is number 1 of \
+                 its container, so a stopped container leaves no report; start it with an init \
+                 process (`docker run --init`)");
         });
     }
 }
@@ -179,7 +183,10 @@ impl Slot {
             *place = Place::Installed(current);
         } else {
             let error = std::io::Error::last_os_error();
-            say(&format!("signal {} does what it does without us: {error}", self.signal));
+            say(&format!(
+                "cannot handle signal {}: {error}; it keeps its default effect",
+                self.signal
+            ));
         }
     }
 

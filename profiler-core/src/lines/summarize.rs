@@ -71,13 +71,14 @@ fn notes(with_memory: bool) -> Vec<String> {
     let lost = registry::lost();
     if lost > 0 {
         notes.push(format!(
-            "{} made by threads that were being torn down; they are not in the lines",
+            "{} made by threads that were exiting; they are not in the lines",
             counted_were(lost, "call", "calls")
         ));
     }
     if with_memory && !allocation::is_installed() {
         notes.push(
-            "no memory is known: the program's global allocator is no TrackingAllocator".to_owned(),
+            "the lines have no memory: the program's global allocator is not a TrackingAllocator"
+                .to_owned(),
         );
     }
     notes
@@ -164,7 +165,10 @@ impl Sources {
                     Some(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
                 }
                 Err(error) => {
-                    notes.push(format!("the source of some lines is missing: {file}: {error}"));
+                    notes.push(format!(
+                        "the source of some lines is missing: cannot read {file}: \
+                                        {error}"
+                    ));
                     None
                 }
             }
@@ -175,8 +179,7 @@ impl Sources {
         let text = &lines[first..last];
         if source_hash(text.iter().map(String::as_str)) != function.source_hash {
             notes.push(format!(
-                "{file} is not what {} was built from any more: numbers may stand beside other \
-                 lines",
+                "{file} has changed since {} was built, so numbers can be next to the wrong lines",
                 function.name
             ));
         }

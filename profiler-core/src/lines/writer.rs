@@ -47,7 +47,7 @@ impl PeriodicWriter {
                     && !std::mem::replace(&mut has_warned, true)
                 {
                     let path = path.display();
-                    say(format_args!("mlprof: cannot write {path}: {error}. (Said once.)"));
+                    say(format_args!("mlprof: cannot write {path}: {error}. (Reported once.)"));
                 }
             }
         };

@@ -131,7 +131,7 @@ impl Running {
         let is_known = !tensor.role.is_of_op() && !mlprof_events::frameworks().is_empty();
         let remedy = op_remedy().filter(|_| is_known);
         if let Some(remedy) = remedy.filter(|_| self.first_not_finite.is_none()) {
-            say(format_args!("mlprof: help: to have the op named, {remedy}"));
+            say(format_args!("mlprof: help: to name the op, {remedy}"));
         }
         self.is_recorded_next = true;
         self.first_not_finite = Some(tensor);
@@ -148,8 +148,9 @@ impl Running {
         if was_one && sees_ops && !is_known {
             let step = self.step;
             self.note(&format!(
-                "no op is named: in step {step}, in which they were looked at, none made anything that is not finite of finite \
-                 numbers. NumericsProfiler::ops(true) looks at ops in every step"
+                "no op is named: in step {step}, in which ops were observed, no op turned finite \
+                 numbers into NaN or infinity. NumericsProfiler::ops(true) observes ops in every \
+                 step"
             ));
         }
     }
@@ -178,10 +179,10 @@ impl Running {
         }
         match &rerun.first_not_finite {
             Some(first) => {
-                say(format_args!("mlprof: run again, {}", first.what_is_not_finite()));
+                say(format_args!("mlprof: rerun, {}", first.what_is_not_finite()));
             }
             None => say(format_args!(
-                "mlprof: run again, the batch of step {} was finite: what is random was different",
+                "mlprof: rerun, the batch of step {} was finite: random operations differed",
                 rerun.step
             )),
         }

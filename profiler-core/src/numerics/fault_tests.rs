@@ -36,7 +36,7 @@ fn of_gradients_that_are_not_finite_the_first_one_backwards_is_named() {
             assert_eq!(profiler.reason_to_stop(), None);
             step(&MASKED);
             let reason = profiler.reason_to_stop().expect("it is known before the step ends");
-            let expected = "in step 1 the gradient of l2.bias is not finite: 1 NaN of 1 numbers. It began in the backward pass of \
+            let expected = "in step 1 the gradient of l2.bias is not finite: 1 NaN of 1 numbers. The fault began in the backward pass of \
                             [module]Linear: l2, or between [module]Linear: l3 (its gradients are finite) and it";
             assert_eq!(reason, expected, "{every}");
             profiler.step();
@@ -52,8 +52,7 @@ fn a_loss_that_is_finite_is_the_end_of_the_interval_where_all_gradients_are_not(
     let all = MASKED.map(|(name, _)| (name, f32::NAN));
     let report = with(NumericsProfiler::new().every(0), |_| step(&all));
     let said = report.first_not_finite.expect("it is seen").what_is_not_finite();
-    let expected =
-        "It began in the backward pass, between the loss, which was finite, and [module]Linear: l3";
+    let expected = "The fault began in the backward pass, between the loss, which was finite, and [module]Linear: l3";
     assert!(said.contains("the gradient of l3.bias") && said.ends_with(expected), "{said}");
 }
 
@@ -65,8 +64,8 @@ fn without_layers_it_is_said_that_the_order_of_gradients_is_not_known() {
         }
     });
     let said = report.first_not_finite.expect("it is seen").what_is_not_finite();
-    let expected = "It is not known where it began: the gradients of l1.bias, l1.weight and l2.bias are not finite, those of \
-                    l3.bias are finite. Layers that are .profile_layer(…) give the order";
+    let expected = "The origin of the fault is unknown: the gradients of l1.bias, l1.weight and l2.bias are not finite, those of \
+                    l3.bias are finite. Wrap layers with .profile_layer(…) to record their order";
     assert!(said.ends_with(expected), "{said}");
 }
 
@@ -89,12 +88,12 @@ fn what_lies_between_two_layers_is_named_by_both() {
         profiler.step();
     });
     let first = report.first_not_finite.expect("it is seen");
-    let expected = "in step 0 what [module]Linear: l2 returned is not finite: 1 NaN of 1 numbers. Its input was not finite before. It \
+    let expected = "in step 0 the output of [module]Linear: l2 is not finite: 1 NaN of 1 numbers. Its input was already not finite. The fault \
                     began between [module]Linear: l1 (its output was finite) and [module]Linear: l2";
     assert_eq!(first.what_is_not_finite(), expected);
     let notes = &report.header.notes;
     let is_advice = |note: &String| {
-        note.starts_with("the op that made what is not finite is not known: ")
+        note.starts_with("the op that created NaN or infinity is unknown: ")
             && note.contains("mlprof run --ops")
             && note.contains("--numerics -- …")
     };
@@ -108,7 +107,8 @@ fn a_loss_that_is_not_finite_is_told_with_the_last_layer() {
         tell(TensorRole::Loss, "loss", &[f32::INFINITY]);
     });
     let said = report.first_not_finite.expect("it is seen").what_is_not_finite();
-    let expected = "It began between [module]Linear: l3 (its output was finite) and the loss";
+    let expected =
+        "The fault began between [module]Linear: l3 (its output was finite) and the loss";
     assert!(said.ends_with(expected), "{said}");
 }
 

@@ -168,7 +168,7 @@ impl Running {
             self.file = RecordFile::new(output, settings, self.started, &pending);
         }
         let Some(file) = &mut self.file else {
-            return self.note("no record was written: it needs a directory, set dirpath");
+            return self.note("no record was written, because it needs a directory: set dirpath");
         };
         let path = file.path.clone();
         match file.write(&pending, settings.most_bytes) {
@@ -195,10 +195,7 @@ impl Running {
 
     fn tell_of_missing(&mut self, path: &Path, error: &io::Error, output: &Output) {
         output.warn_of_missing(path, error);
-        self.note(&format!(
-            "the record ends early: {} could not be written: {error}",
-            path.display()
-        ));
+        self.note(&format!("the record is incomplete: cannot write {}: {error}", path.display()));
     }
 
     fn add_to_row(&mut self, tensor: &RecordedTensor) {
@@ -227,7 +224,7 @@ impl Running {
                 .build(),
             );
         } else {
-            self.note("not all places have a row: there are more than 20,000");
+            self.note("some tensors have no row, because there are more than 20,000 rows");
         }
     }
 
@@ -235,34 +232,40 @@ impl Running {
         let mut notes = self.notes.clone();
         if self.unread > 0 {
             notes.push(format!(
-                "{} tensors were not read: they are on a device that does not reduce them, or of a type that has no numbers",
+                "{} tensors were not read: their device does not reduce them, or their type has no \
+                 numbers",
                 self.unread
             ));
         } else if self.rows.is_empty() && self.first_not_finite.is_none() {
             notes.push(
-                "no tensor was seen: plugins tell of modules that are .profile_layer(…), and their optimizers for the trainer, or \
-                 burn's own trainer, of losses, gradients and parameters"
+                "no tensor was observed: wrap modules with .profile_layer(…) for outputs, and use \
+                 a plugin's optimizer with the trainer, or burn's own trainer, for losses, \
+                 gradients and parameters"
                     .to_owned(),
             );
         }
         if settings.looks_at_ops && !sees_ops && self.step > 0 {
             let remedy = ops_remedy(&mlprof_events::frameworks(), " --numerics");
-            notes.push(format!("no output of an op was looked at: {remedy}"));
+            notes.push(format!("no output of an op was observed: {remedy}"));
         } else if !sees_ops && self.first_not_finite.is_some() && self.first_op_not_finite.is_none()
         {
-            notes.extend(op_remedy().map(|remedy| {
-                format!("the op that made what is not finite is not known: {remedy}")
-            }));
+            notes.extend(
+                op_remedy().map(|remedy| {
+                    format!("the op that created NaN or infinity is unknown: {remedy}")
+                }),
+            );
         }
         if self.dropped > 0 {
             notes.push(format!(
-                "{} tensors are not in the record: of a step it has at most {} tensors and {} bytes (most_per_step)",
+                "{} tensors are not in the record: a step has at most {} tensors and {} bytes \
+                 (most_per_step)",
                 self.dropped, settings.most_tensors, settings.most_bytes
             ));
         }
         if !self.not_copied.is_empty() {
             notes.push(format!(
-                "how steps changed {} parameters is not known: copies of all of them would take more than {MOST_COPIED} bytes",
+                "the changes of {} parameters are unknown: copies of all of them would take more \
+                 than {MOST_COPIED} bytes",
                 self.not_copied.len()
             ));
         }

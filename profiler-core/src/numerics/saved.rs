@@ -45,7 +45,7 @@ impl WritingReader<'_> {
                 self.failure = self.out.write_all(bytes).err();
             }
             None => {
-                self.failure = Some(io::Error::other("it has more numbers than its shape says"))
+                self.failure = Some(io::Error::other("the tensor has more numbers than its shape"))
             }
         }
     }
@@ -75,7 +75,10 @@ impl NumericsProfiler {
     pub(super) fn save(&self, told: &ObservedTensor<'_>, recorded: &RecordedTensor) {
         let (stage, run) = (self.output.stage(), self.output.run());
         let Some(path) = self.output.part_path(stage, &run, "numerics.safetensors") else {
-            return self.state().note("no tensor was saved: it needs a directory, set dirpath");
+            return self.state().note(
+                "no tensor was saved, because it needs a directory: set \
+                                      dirpath",
+            );
         };
         let saved = write(&path, recorded, told.tensor, told.input);
         let mut running = self.state();
@@ -87,7 +90,7 @@ impl NumericsProfiler {
             Err(error) => {
                 self.output.warn_of_missing(&path, &error);
                 running.note(&format!(
-                    "what was not finite was not saved in {}: {error}",
+                    "cannot save the non-finite tensor in {}: {error}",
                     path.display()
                 ));
             }
@@ -107,7 +110,7 @@ fn write(
     let all: u64 = parts.clone().map(|(_, part)| bytes_of(part)).sum();
     if all > MOST_BYTES {
         return Err(io::Error::other(format!(
-            "they have {all} bytes, and at most {MOST_BYTES} are saved"
+            "the tensors have {all} bytes, more than the limit of {MOST_BYTES}"
         )));
     }
     let saved: Vec<Part<'_>> = parts.filter_map(|(name, part)| part_of(name, part)).collect();
@@ -157,7 +160,7 @@ impl Part<'_> {
         match reader.failure {
             Some(error) => Err(error),
             None if is_read && reader.left == 0 => Ok(()),
-            None => Err(io::Error::other("not all of its numbers could be read")),
+            None => Err(io::Error::other("some of its numbers cannot be read")),
         }
     }
 }

@@ -98,7 +98,7 @@ fn a_step_that_is_not_recorded_is_watched_and_the_next_one_recorded() {
     let first = report.first_not_finite.expect("it is seen");
     assert_eq!((first.step, &*first.name), (2, "layer"));
     assert_eq!((report.not_finite, report.recorded_steps), (2, 1));
-    let sentence = "in step 2 what layer returned is not finite: 1 infinite of 2 numbers";
+    let sentence = "in step 2 the output of layer is not finite: 1 infinite of 2 numbers";
     assert_eq!(first.what_is_not_finite(), sentence);
     let unwatched = run(NumericsProfiler::new().every(0).watch(false));
     assert_eq!((unwatched.first_not_finite, unwatched.recorded_steps), (None, 0));
@@ -157,7 +157,7 @@ fn the_record_has_a_header_and_every_step_as_soon_as_it_ends() {
         tell(TensorRole::Output, "layer", &[1.0, f32::NAN]);
         tell(TensorRole::Output, "layer", &[2.0]);
         profiler.step();
-        assert_eq!(lines().len(), 3, "the run goes on");
+        assert_eq!(lines().len(), 3, "the run continues");
         tell(TensorRole::Loss, "loss", &[0.5]);
         profiler.teardown(Some(Stage::Fit));
     });
@@ -186,7 +186,7 @@ fn a_record_that_cannot_be_written_costs_nothing_but_itself() {
     });
     assert_eq!((report.tensors.len(), report.files.len()), (1, 0));
     let notes = &report.header.notes;
-    assert!(notes.iter().any(|note| note.contains("could not be written")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("cannot write")), "{notes:?}");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn what_is_on_a_device_is_counted_and_said() {
     );
     let nothing = with(NumericsProfiler::new(), |profiler| profiler.step());
     assert!(
-        nothing.header.notes[0].starts_with("no tensor was seen"),
+        nothing.header.notes[0].starts_with("no tensor was observed"),
         "{:?}",
         nothing.header.notes
     );
@@ -301,7 +301,7 @@ fn what_a_device_reduces_is_waited_for_when_the_step_ends_and_in_the_order_of_th
         assert_eq!(waits(), 10, "a device that has failed is not asked for the input");
         let reason = profiler.reason_to_stop().expect("it is seen now");
         // In a step that is only watched, a device only counts the non-finite values.
-        let said = "in step 1 what second returned is not finite: 1 infinite of 2 numbers. Its input was finite";
+        let said = "in step 1 the output of second is not finite: 1 infinite of 2 numbers. Its input was finite";
         assert_eq!(reason, said);
         tell("first", &[5.0, 5.0]);
         profiler.step();
@@ -423,7 +423,7 @@ fn it_is_said_where_no_op_tells() {
     });
     let notes = &report.header.notes;
     assert!(
-        notes.iter().any(|note| note.starts_with("no output of an op was looked at")),
+        notes.iter().any(|note| note.starts_with("no output of an op was observed")),
         "{notes:?}"
     );
 }

@@ -14,12 +14,12 @@ fn control(name: &CStr) -> Result<(), String> {
     // type `Control`.
     let function: Option<Control> = unsafe { driver_library::function(library, name) };
     let function = function
-        .ok_or_else(|| format!("CUDA's driver cannot be asked: it has no function {said}"))?;
+        .ok_or_else(|| format!("cannot query the CUDA driver: it has no function {said}"))?;
     // SAFETY: the function takes no arguments and may be called at any time on any thread.
     match unsafe { function() } {
         0 => Ok(()),
-        201 | 3 => Err(format!("{said}: there is no context of CUDA yet")),
-        other => Err(format!("{said}: CUDA's error {other}")),
+        201 | 3 => Err(format!("{said}: there is no CUDA context yet")),
+        other => Err(format!("{said}: CUDA error {other}")),
     }
 }
 

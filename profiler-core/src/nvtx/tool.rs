@@ -28,15 +28,15 @@ pub(super) const INJECTION_VARIABLE: &str = if cfg!(target_pointer_width = "64")
 pub enum NotAttached {
     /// No tool has set the environment variable.
     #[error(
-        "no tool listens to NVTX ({INJECTION_VARIABLE} is not set): run the program under a tool \
-         that does, such as `nsys profile --trace=nvtx`"
+        "cannot emit NVTX: no tool is attached ({INJECTION_VARIABLE} is not set); run the program \
+         under a tool such as `nsys profile --trace=nvtx`"
     )]
     NoTool,
     /// The library cannot be loaded.
-    #[error("the tool's library for NVTX cannot be loaded: {0}")]
+    #[error("cannot load the tool's NVTX library: {0}")]
     Library(String),
     /// The library was loaded but declined to attach.
-    #[error("the tool's library for NVTX has declined")]
+    #[error("cannot attach to NVTX: the tool's library declined")]
     Declined,
 }
 

@@ -31,21 +31,20 @@ pub(crate) fn header<S>(
     let open: usize = collected.parts.iter().map(|part| part.open.len()).sum();
     if open > MAX_OPEN {
         notes.push(format!(
-            "{open} actions are still running; the {MAX_OPEN} that began first are listed"
+            "{open} actions are still running; the report lists the {MAX_OPEN} oldest ones"
         ));
     }
     if collected.lost > 0 {
         notes.push(format!(
-            "{} made by threads that were being torn down, or from inside of the profiler; they are not in the \
-             rows",
+            "{} made by exiting threads or inside the profiler; they are not in the rows",
             counted_were(collected.lost, "call", "calls")
         ));
     }
     let missed: u64 = collected.parts.iter().map(|part| part.missed).sum();
     if missed > 0 {
         notes.push(format!(
-            "{missed} calls were nested so deeply that the system had no memory to record them; they are not in the rows, and \
-             their time is that of the calls around them"
+            "{missed} calls were nested so deeply that the system had no memory to record them; \
+             they are not in the rows, and their time counts for the enclosing calls"
         ));
     }
     notes.extend(clock::notes(collected.started, collected.ended));

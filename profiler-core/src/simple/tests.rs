@@ -395,5 +395,5 @@ fn a_destructor_of_a_thread_may_still_profile() {
     let report = profiler.snapshot();
     assert_eq!(row(&report, "early").calls, 1);
     let late = report.actions.iter().any(|row| row.action == "late");
-    assert!(late || report.header.notes.iter().any(|note| note.contains("torn down")));
+    assert!(late || report.header.notes.iter().any(|note| note.contains("exiting")));
 }

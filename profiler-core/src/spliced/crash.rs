@@ -301,8 +301,8 @@ fn report(signal: libc::c_int) {
     }
     process_record::ends_by(signal);
     if !wake(signal) || !wait_for_report() {
-        const SORRY: &[u8] = b"mlprof: no report: the program died in the middle of something \
-            that the report needs\n";
+        const SORRY: &[u8] = b"mlprof: cannot make a report: the program crashed while it held \
+                               data that the report needs\n";
         // SAFETY: `SORRY` is a static byte slice, and the length is its own.
         unsafe { libc::write(libc::STDERR_FILENO, SORRY.as_ptr().cast(), SORRY.len()) };
     }

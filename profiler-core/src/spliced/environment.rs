@@ -35,7 +35,8 @@ pub(super) fn restore(settings: &RunSettings) {
     }
     if !left.is_empty() {
         output::say(format_args!(
-            "mlprof: cannot give the program back what {} was before the build: a library has started threads before `main`",
+            "mlprof: cannot restore the value of {} from before the build: a library has started \
+             threads before `main`",
             left.join(", ")
         ));
     }

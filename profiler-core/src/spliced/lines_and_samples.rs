@@ -88,7 +88,7 @@ impl Lines {
             let started = PeriodicWriter::start(profiler.clone(), path, interval);
             started
                 .map_err(|error| {
-                    output::say(format_args!("mlprof: lines are written at the end only: {error}"));
+                    output::say(format_args!("mlprof: lines are written only at the end: {error}"));
                 })
                 .ok()
         });
@@ -132,8 +132,8 @@ impl Samples {
 
 /// Message of a program without a sampler when `mlprof run` requests samples.
 #[cfg(not(feature = "sampling"))]
-const NOT_BUILT: &str = "mlprof: nothing is sampled: the program is built without that: turn on the feature `sampling` of its \
-                         mlprof plugin";
+const NOT_BUILT: &str = "mlprof: cannot sample: the program was built without sampling; turn on \
+                         the feature `sampling` of its mlprof plugin";
 
 #[cfg(feature = "sampling")]
 impl Samples {
@@ -153,7 +153,7 @@ impl Samples {
         match crate::sampler::Sampler::start(asked) {
             Ok(sampler) => Some(Self { sampler, output }),
             Err(error) => {
-                output::say(format_args!("mlprof: nothing is sampled: {error:?}"));
+                output::say(format_args!("mlprof: cannot sample: {error:?}"));
                 None
             }
         }

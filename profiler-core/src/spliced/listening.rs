@@ -24,7 +24,7 @@ pub(super) fn begin(settings: &RunSettings) {
 /// Returns the reason why this process never reports the end of a training step, if it is known.
 pub fn why_no_steps() -> Option<&'static str> {
     TELLS_NO_STEPS.load(Ordering::Relaxed).then_some(
-        "nothing tells of this program's steps: it has none of mlprof's plugins, and `mlprof run` has put no hook into its \
-         optimizer's step, as --ops candle and --ops burn-autodiff do",
+        "nothing reports this program's steps: it has no mlprof plugin, and `mlprof run` has added \
+         no hook to its optimizer's step; use --ops candle or --ops burn-autodiff",
     )
 }

@@ -140,7 +140,7 @@ fn begin(settings: RunSettings, replaced: Option<Arc<dyn Profiler>>) -> bool {
 }
 
 fn not_measured(error: &(dyn std::error::Error + 'static)) {
-    output::say(format_args!("mlprof: {error:?}; the program runs without being measured"));
+    output::say(format_args!("mlprof: {error:?}; the program runs without a profiler"));
 }
 
 /// Marks the process as a forked child, called by a fork handler. The first measured call then does
@@ -191,7 +191,7 @@ fn at_exit() {
     // library is unloaded. It does not unwind.
     let refused = unsafe { libc::atexit(exiting) } != 0;
     if refused {
-        output::say("mlprof: no report can be made at the end of the process");
+        output::say("mlprof: cannot make a report at the end of the process");
     }
 }
 
@@ -282,9 +282,7 @@ fn finish(signal: Option<i32>) {
 /// program.
 fn whatever_panics(make: impl FnOnce()) {
     if let Err(message) = contain(make) {
-        output::say(format_args!(
-            "mlprof: the profiler panicked while it made its report: {message}"
-        ));
+        output::say(format_args!("mlprof: cannot make a report: the profiler panicked: {message}"));
     }
 }
 
@@ -334,8 +332,8 @@ fn spill_report(output: &Output, mut report: Report) {
     if !has_numbers(&report) {
         return;
     }
-    let note = "written while the process still ran: it may have ended in a way that leaves no time \
-                for a report (SIGKILL, _exit, exec)";
+    let note = "this report was written while the process was running: the process may have ended \
+                without time for a report (SIGKILL, _exit, exec)";
     report.header_mut().notes.push(note.to_owned());
     if let Ok(json) = report.to_json() {
         output.write_file(None, "json", json.as_bytes());
@@ -347,12 +345,12 @@ fn notes(signal: Option<i32>) -> Vec<String> {
     let signal = signal.map(|signal| {
         let name = signals::name(signal);
         let name = name.map_or_else(|| format!("signal {signal}"), str::to_owned);
-        format!("the process was ended by {name}: numbers are those until then")
+        format!("the process was ended by {name}, so the numbers end there")
     });
     let forks = Some(FORKS.load(Ordering::Relaxed)).filter(|forks| *forks > 0).map(|forks| {
         format!(
-            "the process was forked {forks} times: what forked children did is not in these numbers; children that \
-             called something that is measured have reports of their own"
+            "the process was forked {forks} times: the numbers exclude its children; children that \
+             called a measured function have their own reports"
         )
     });
     signal.into_iter().chain(forks).collect()
@@ -395,7 +393,8 @@ fn deliver(profiler: &dyn Profiler, notes: &[String]) {
         if is_after_a_stage && let Some(seconds) = little_beside_stages(report) {
             output.stop_printing();
             output::say(format_args!(
-                "mlprof: outside of its stages the program spent {} in ops and actions: that report is only written",
+                "mlprof: the program spent {} in ops and actions outside of its stages: that \
+                 report is written to a file only",
                 duration(seconds)
             ));
         }
@@ -409,7 +408,7 @@ fn note_open(output: &Output, report: &Report) {
     let open = report.open();
     if !open.is_empty() {
         output.note(format!(
-            "{} still open when the process ended; they are not counted in the rows",
+            "{} still open when the process ended; they are not in the rows",
             counted_were(open.len() as u64, "call", "calls")
         ));
     }

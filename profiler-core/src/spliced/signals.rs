@@ -79,7 +79,8 @@ mod linux {
         });
         if let Err(error) = started {
             output::say(format_args!(
-                "mlprof: cannot watch for crashes: {error}. The results are written when the process ends by itself, and not before."
+                "mlprof: cannot handle crashes: {error}. Results are written only when the process \
+                 ends normally."
             ));
         }
     }

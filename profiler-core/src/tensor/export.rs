@@ -27,19 +27,20 @@ impl TensorProfiler {
         if let Some(handler) = &self.settings.on_trace_ready
             && catch_unwind(AssertUnwindSafe(|| handler(cycle))).is_err()
         {
-            export.complain("on_trace_ready panicked: what it had not written is lost");
+            export.complain("on_trace_ready panicked: its unwritten data is lost");
         }
         if writes_trace {
             settings.formats.each().for_each(|format| export.trace(format));
         }
         if export.path("json").is_none() {
             if writes_trace {
-                self.note("no trace was written: it needs a directory, set dirpath");
+                self.note("no trace was written, because it needs a directory: set dirpath");
             }
             let ExportSettings { flame, parquet, memory_timeline, memory_snapshot, .. } = settings;
             if flame || parquet || memory_timeline || memory_snapshot {
                 export.complain(
-                    "flame graphs, tables, memory timelines and snapshots need a directory: set dirpath",
+                    "flame graphs, tables, memory timelines and snapshots need a directory: set \
+                     dirpath",
                 );
             }
             return;
@@ -84,7 +85,7 @@ impl Export<'_> {
     /// Writes a file at `path` and adds it to the list of files.
     fn written(&self, path: PathBuf, write: impl FnOnce(&Path) -> io::Result<()>) {
         let written = catch_unwind(AssertUnwindSafe(|| write(&path)));
-        match written.unwrap_or_else(|_| Err(io::Error::other("writing it panicked"))) {
+        match written.unwrap_or_else(|_| Err(io::Error::other("the writer panicked"))) {
             Ok(()) => {
                 let mut control = self.profiler.control();
                 let files = &mut control.top().files;
@@ -95,7 +96,7 @@ impl Export<'_> {
             }
             Err(error) => {
                 self.profiler.output.warn_of_missing(&path, &error);
-                self.profiler.note(&format!("{} could not be written: {error}", path.display()));
+                self.profiler.note(&format!("cannot write {}: {error}", path.display()));
             }
         }
     }
@@ -104,7 +105,7 @@ impl Export<'_> {
     fn complain(&self, note: &str) {
         let is_known = self.profiler.control().top().notes.iter().any(|known| known == note);
         if !is_known {
-            crate::output::say(format_args!("warning: {note}. The run goes on."));
+            crate::output::say(format_args!("warning: {note}. The run continues."));
             self.profiler.note(note);
         }
     }
@@ -127,15 +128,18 @@ impl Export<'_> {
                     let (left_out, all) =
                         (written.flows_left_out, written.flows + written.flows_left_out);
                     self.profiler.note(&format!(
-                        "{left_out} of {all} arrows are not in the .pftrace: they lead back in time, as Perfetto's cannot"
+                        "{left_out} of {all} arrows are not in the .pftrace: they lead back in \
+                         time, which Perfetto cannot show"
                     ));
                 }
                 Ok(())
             }),
             #[cfg(feature = "trace-formats")]
-            TraceFormat::Xplane => self.made_of_trace(ending, kineto::read_for_xprof, |trace, out| {
-                xplane::write(trace, out)
-            }),
+            TraceFormat::Xplane => {
+                self.made_of_trace(ending, kineto::read_for_xprof, |trace, out| {
+                    xplane::write(trace, out)
+                })
+            }
         }
     }
 
@@ -152,13 +156,12 @@ impl Export<'_> {
         }
         let trace = match catch_unwind(AssertUnwindSafe(|| reparse::trace(self.cycle, read))) {
             Ok(Ok(None)) => {
-                let note =
-                    format!("there is no .{ending}: nothing was recorded that could be in it");
+                let note = format!("there is no .{ending}: nothing was recorded for it");
                 return self.complain(&note);
             }
             Ok(Ok(Some(trace))) => Ok(trace),
             Ok(Err(error)) => Err(error),
-            Err(_) => return self.complain(&format!("making the .{ending} panicked")),
+            Err(_) => return self.complain(&format!("cannot make the .{ending}: it panicked")),
         };
         self.file(ending, |path| {
             let trace = trace?;
@@ -188,22 +191,22 @@ impl Export<'_> {
                 Ok(Ok(None)) => return self.tell(Missing::Tables),
                 Ok(Ok(Some(trace))) => Ok(trace),
                 Ok(Err(error)) => Err(error),
-                Err(_) => return self.complain("making the tables panicked"),
+                Err(_) => return self.complain("cannot make the tables: it panicked"),
             };
         self.written(folder, |folder| super::tables::write(self.cycle, &trace?, folder, is_new));
     }
 
     fn flame_graphs(&self) {
         let Ok(graph) = catch_unwind(AssertUnwindSafe(|| FlameGraph::of(self.cycle))) else {
-            return self.complain("making the flame graph panicked");
+            return self.complain("cannot make the flame graph: it panicked");
         };
         if !FlameMetric::ALL.into_iter().any(|metric| graph.has(metric)) {
             return self.tell(Missing::FlameGraphs);
         }
         if graph.cut() > 0 {
             self.profiler.note(&format!(
-                "{} calls are further inside than flame graphs and folded stacks go; there, all that is \
-                 called below the same frame is one frame, {}",
+                "{} calls are nested deeper than flame graphs and folded stacks go; below that \
+                 level, all callees of a frame are one frame, {}",
                 grouped(graph.cut()),
                 flame::CUT
             ));
@@ -221,7 +224,7 @@ impl Export<'_> {
 
     fn memory_timeline(&self) {
         let Ok(timeline) = catch_unwind(AssertUnwindSafe(|| self.cycle.memory_timeline())) else {
-            return self.complain("making the memory timeline panicked");
+            return self.complain("cannot make the memory timeline: it panicked");
         };
         if timeline.devices.is_empty() {
             return self.tell(Missing::MemoryTimeline);

@@ -107,8 +107,8 @@ pub fn trace_handler(
             && !has_warned.swap(true, Ordering::Relaxed)
         {
             crate::output::say(format_args!(
-                "warning: the profiler cannot write {}: {error}. The trace is missing; the run goes \
-                 on. (Said once.)",
+                "warning: cannot write {}: {error}. The trace is missing; the run continues. \
+                 (Reported once.)",
                 path.display()
             ));
         }

@@ -154,12 +154,12 @@ impl TensorProfiler {
             return (step > 0).then(|| {
                 format!(
                     "the first active step is {first} (counted from 0), and {stage} is at step \
-                     {step}: numbers come when a cycle or the stage is over"
+                     {step}: numbers follow at the end of a cycle or of the stage"
                 )
             });
         }
         run.recording.as_ref()?;
-        Some("the first cycle is still being recorded; its numbers come when it is over".to_owned())
+        Some("the first cycle is still being recorded; its numbers follow when it ends".to_owned())
     }
 }
 
@@ -190,15 +190,15 @@ fn note_on_losses(profile: &Profile, notes: &mut Vec<String>) {
         ),
     ];
     for (count, what) in kinds {
-        let rest = "dropped, because max_events was reached or they came too late; the numbers are without \
-                    them";
+        let rest = "dropped, because max_events was reached or they came too late; the numbers \
+                    exclude them";
         note_count(notes, count, what, rest);
     }
     note_count(
         notes,
         totals.unfinished,
         ("scope was", "scopes were"),
-        "still open when their cycle ended; they count up to there",
+        "still open when their cycle ended; they count up to that point",
     );
     note_count(
         notes,
@@ -208,15 +208,15 @@ fn note_on_losses(profile: &Profile, notes: &mut Vec<String>) {
     );
     if !ShapeList::have_all_details() {
         notes.push(
-            "there were so many different numbers among ops' inputs that of further ones only the shapes were \
-             kept"
+            "the ops' inputs had too many different numbers, so only the shapes of further inputs \
+             were kept"
                 .to_owned(),
         );
     }
     if profile.is_full() {
         notes.push(
-            "there were so many different shapes or call paths that further ones were not told \
-             apart; totals of what is around them lack their device time and FLOPs"
+            "there were too many different shapes or call paths, so further ones were merged; \
+             enclosing totals lack their device time and FLOPs"
                 .to_owned(),
         );
     }
@@ -228,8 +228,8 @@ fn driver_overhead(profile: &Profile) -> Option<String> {
     let (longest, count, most) = kinds.first()?;
     let seconds = kinds.iter().fold(0.0, |sum, (_, _, seconds)| sum + seconds);
     Some(format!(
-        "the driver and its profiling interface took {} of the host, {} of it for {} ({} calls): \
-         what contains it took longer",
+        "the driver and its profiling interface took {} of host time, {} of it for {} ({} calls): \
+         enclosing actions took longer",
         duration(seconds),
         duration(*most),
         longest.name(),
@@ -261,9 +261,9 @@ fn note_on_devices(profile: &Profile, notes: &mut Vec<String>) {
     note_count(
         notes,
         totals.told_twice,
-        ("kernel that CUPTI told of is", "kernels that CUPTI told of are"),
-        "left out: the framework tells of them, too, and the two did \
-         not count alike; its own are shown",
+        ("kernel of CUPTI is", "kernels of CUPTI are"),
+        "left out: the framework also reports them with different counts; the table shows the \
+         framework's kernels",
     );
 }
 

@@ -33,7 +33,7 @@ pub(super) fn trace(cycle: &Cycle, read: ReadTrace) -> io::Result<Option<Trace>>
     drop(sent);
     let answer = answered.recv();
     if thread.join().is_err() {
-        return Err(io::Error::other("reading the trace panicked"));
+        return Err(io::Error::other("the reader of the trace panicked"));
     }
     written?;
     match answer.map_err(io::Error::other)? {

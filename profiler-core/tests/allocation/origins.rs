@@ -165,7 +165,7 @@ fn one_profiler_at_a_time_knows_origins() {
         vec![0_u8; 2_000]
     };
     let notes = second.snapshot().header.notes;
-    assert!(notes.iter().any(|note| note.contains("another profiler of memory")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("another memory profiler")), "{notes:?}");
     assert_eq!(second.snapshot().actions[0].total.allocated_bytes, 2_000);
     assert_eq!(second.snapshot().alive.blocks.blocks, 0);
     assert_eq!(first.snapshot().alive.blocks.bytes, 2_000);
@@ -192,7 +192,9 @@ fn more_blocks_than_can_be_remembered() {
     let known = report.alive.blocks.inside[0].blocks;
     assert!((260_000..=262_144).contains(&known), "{known}");
     let dropped = report.header.notes.iter().find_map(|note| {
-        note.strip_suffix(" blocks are in no tree: more were alive at once than can be remembered")
+        note.strip_suffix(
+            " blocks are in no tree: more blocks were alive at once than the profiler can store",
+        )
     });
     let dropped: u64 = dropped.expect("a note").parse().expect("a number");
     assert!((0..100).contains(&(dropped + known - 400_001)), "{dropped}, {known}");

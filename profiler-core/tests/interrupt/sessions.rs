@@ -17,7 +17,7 @@ fn a_signal_ends_a_training_and_the_report_comes_first() {
         assert_eq!(output.matches("FIT Profiler Report").count(), 1, "{output}");
         assert!(output.contains("training_step"), "what is not over is in it, too: {output}");
         assert!(!output.contains("went on"), "{output}");
-        assert_eq!(errors.matches("the report comes first").count(), 1, "{errors}");
+        assert_eq!(errors.matches("the process ends after the report").count(), 1, "{errors}");
     }
 }
 
@@ -103,7 +103,7 @@ fn a_handler_of_the_programs_own_wins() {
         let (output, status, errors) = program.end_with_output();
         assert!(status.success(), "{name}: {status}: {output}{errors}");
         assert!(output.contains("went on"), "{name}: {output}");
-        assert!(!errors.contains("the report comes first"), "{name}: {errors}");
+        assert!(!errors.contains("the process ends after the report"), "{name}: {errors}");
     }
 }
 
@@ -125,5 +125,5 @@ fn a_forked_child_ends_by_the_signal_alone() {
     let (output, status, errors) = Program::start("forks").end_with_output();
     assert!(status.success(), "{status}: {errors}");
     assert_eq!(output.matches("FIT Profiler Report").count(), 1, "{output}");
-    assert!(!errors.contains("the report comes first"), "{errors}");
+    assert!(!errors.contains("the process ends after the report"), "{errors}");
 }

@@ -15,7 +15,7 @@ fn the_first_signal_finishes_with_a_report() {
         assert!(program.says("report"));
         let (status, errors) = program.end();
         assert!(status.success(), "{status}: {errors}");
-        assert_eq!(errors.matches("a second Ctrl-C leaves at once").count(), 1, "{errors}");
+        assert_eq!(errors.matches("press Ctrl-C again to exit at once").count(), 1, "{errors}");
     }
 }
 
@@ -68,7 +68,7 @@ fn every_watch_starts_anew() {
     assert!(program.says("report"));
     let (status, errors) = program.end();
     assert!(status.success(), "{status}: {errors}");
-    assert_eq!(errors.matches("a second Ctrl-C leaves at once").count(), 3, "{errors}");
+    assert_eq!(errors.matches("press Ctrl-C again to exit at once").count(), 3, "{errors}");
 }
 
 #[test]

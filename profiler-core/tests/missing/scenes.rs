@@ -142,7 +142,7 @@ fn of_tensor() -> Vec<Scene> {
         scene(
             "tensor_never_used",
             || deliver(&TensorProfiler::new()),
-            &["the profiler heard of nothing: give it to a trainer (`.profiler(…)`)"],
+            &["the profiler received no events: give it to a trainer (`.profiler(…)`)"],
         ),
         scene(
             "no_step",
@@ -155,12 +155,12 @@ fn of_tensor() -> Vec<Scene> {
         scene(
             "too_few_steps",
             || fit(TensorProfiler::new(), 2, op),
-            &["the schedule asks for 5 steps and fit had 2 steps: no active step"],
+            &["the schedule needs 5 steps and fit had 2 steps: no active step"],
         ),
         scene(
             "a_cycle_cut_short",
             || fit(TensorProfiler::new(), 3, op),
-            &["cycle 0 is incomplete: the schedule asks for 5 steps until its end, fit had 3"],
+            &["cycle 0 is incomplete: the schedule needs 5 steps until its end, fit had 3"],
         ),
         scene(
             "never_active",
@@ -174,7 +174,7 @@ fn of_tensor() -> Vec<Scene> {
         scene(
             "no_source_of_ops",
             || fit(TensorProfiler::new(), 6, no_work),
-            &["there are no ops, because nothing tells of any: with burn use `.profiler(…)`"],
+            &["there are no ops, because no hook reports them: with burn use `.profiler(…)`"],
         ),
         scene(
             "no_source_of_ops_of_a_known_framework",
@@ -184,7 +184,7 @@ fn of_tensor() -> Vec<Scene> {
                 fit(TensorProfiler::new(), 6, no_work);
             },
             &[
-                "there are no ops, because nothing tells of any: run the program by `mlprof run --ops burn-flex,burn-autodiff -- …`",
+                "there are no ops, because no hook reports them: run the program under `mlprof run --ops burn-flex,burn-autodiff -- …`",
             ],
         ),
         scene(
@@ -198,7 +198,7 @@ fn of_tensor() -> Vec<Scene> {
                 idle_source();
                 fit(TensorProfiler::new(), 6, no_work);
             },
-            &["there are no ops: a framework of this test would have told of them, but none ran"],
+            &["there are no ops: a framework of this test reports them, but none ran"],
         ),
         scene(
             "a_framework_without_hooks",
@@ -206,12 +206,14 @@ fn of_tensor() -> Vec<Scene> {
                 hook::announce_without_ops("a framework");
                 fit(TensorProfiler::new(), 6, no_work);
             },
-            &["a framework gives no hook for its tensor ops: run the program by `mlprof run --ops"],
+            &[
+                "a framework provides no hook for its tensor ops: run the program under `mlprof run --ops",
+            ],
         ),
         scene(
             "no_allocator",
             || fit(TensorProfiler::new().profile_memory(true), 6, op),
-            &["there is no memory, because nothing tells of it: use tch"],
+            &["there is no memory, because no source reports it: use tch"],
         ),
         scene(
             "no_allocation",
@@ -219,7 +221,9 @@ fn of_tensor() -> Vec<Scene> {
                 track_allocations();
                 fit(TensorProfiler::new().profile_memory(true), 6, op);
             },
-            &["there is no memory: nothing was allocated or freed while steps were recorded"],
+            &[
+                "there is no memory: the program allocated and freed nothing while steps were recorded",
+            ],
         ),
         scene(
             "no_kernel",
@@ -245,10 +249,10 @@ fn of_tensor() -> Vec<Scene> {
                 assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
             },
             &[
-                "flame graphs were asked for, and nothing was recorded",
+                "there are no flame graphs: nothing was recorded",
                 #[cfg(feature = "parquet")]
-                "Parquet tables were asked for, and nothing was recorded",
-                "memory over time was asked for, and no allocation was recorded",
+                "there are no Parquet tables: nothing was recorded",
+                "there is no memory over time: no allocation was recorded",
             ],
         ),
     ]
@@ -259,7 +263,7 @@ fn of_others() -> Vec<Scene> {
         scene(
             "advanced_never_used",
             || deliver(&AdvancedProfiler::new()),
-            &["the profiler heard of nothing"],
+            &["the profiler received no events"],
         ),
         scene(
             "advanced_without_functions",
@@ -291,7 +295,9 @@ fn of_others() -> Vec<Scene> {
                 drop(profiler.profile("work"));
                 deliver(&profiler);
             },
-            &["nothing was counted: the program has no tracking allocator (`#[global_allocator]"],
+            &[
+                "nothing was counted: the program has no tracking allocator; add `#[global_allocator]",
+            ],
         ),
         scene(
             "memory_without_actions",

@@ -197,7 +197,7 @@ pop t0
     Scene {
         name: "no context",
         environment: Environment::ToolAndNoContext,
-        play: || capture_fails("cuProfilerStart: there is no context of CUDA yet"),
+        play: || capture_fails("cuProfilerStart: there is no CUDA context yet"),
         heard: heard!(
             "cuProfilerStart
 name ProfilerStep
@@ -210,7 +210,7 @@ cuProfilerStop
     Scene {
         name: "no driver",
         environment: Environment::ToolAlone,
-        play: || capture_fails("CUDA's driver cannot be asked: libcuda.so.1"),
+        play: || capture_fails("cannot query the CUDA driver: libcuda.so.1"),
         heard: heard!(
             "name ProfilerStep
 start 1 v3/48 category 5 message 3 ProfilerStep payload 1 0

@@ -88,7 +88,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into()).collect()
 }
 
-const FROM: &str = "mlprof: from the environment, over what the program says: ";
+const FROM: &str = "mlprof: the environment overrides the program's settings: ";
 
 pub fn check() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -119,11 +119,14 @@ pub fn check() {
     assert_eq!(count(&own, "Num calls"), 2, "{own:?}");
     let said: Vec<&str> = text(&own.stderr).lines().collect();
     let [schedule, profiler] = said.as_slice() else { panic!("{said:?}") };
-    assert!(schedule.starts_with("mlprof: MLPROF_SCHEDULE=activ=2: \"activ\" is no part"));
-    let expected = "mlprof: MLPROF_PROFILER: there is no profiler named \"smiple\" (in \
+    assert!(schedule.starts_with("mlprof: MLPROF_SCHEDULE=activ=2: cannot parse \"activ\""));
+    let expected = "mlprof: MLPROF_PROFILER: cannot find a profiler named \"smiple\" (in \
                     \"simple+smiple\"): use one of \"simple\", ";
     assert!(profiler.starts_with(expected), "{profiler}");
-    assert!(said.iter().all(|line| line.ends_with("; what the program says holds")), "{said:?}");
+    assert!(
+        said.iter().all(|line| line.ends_with("; the program's own setting applies")),
+        "{said:?}"
+    );
     assert_eq!(names(folder), BTreeSet::new());
 
     // The variables set the files of several profilers, and of a profiler that the program

@@ -148,7 +148,7 @@ fn a_single_thread_is_not_shown_twice() {
     let text = paint(&report);
     assert!(!text.contains("\nThread main"), "{text}");
     assert_eq!(text.matches("optimizer_step").count(), 1, "{text}");
-    assert!(!text.contains("side by side"), "{text}");
+    assert!(!text.contains("in parallel"), "{text}");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_thousand_threads_are_counted_not_listed() {
     assert!(position(&text, "\nThread thread-1000\n") < position(&text, "\nThread thread-999\n"));
     position(
         &text,
-        "\n984 more threads, 485 s of self time together, are only in the JSON report.",
+        "\n984 more threads, 485 s of self time in total, are only in the JSON report.",
     );
 }
 
@@ -180,7 +180,7 @@ fn ranks_open_actions_and_notes_are_said() {
     report.header.notes = vec!["2 stops without a start".into()];
     let text = paint(&report);
     assert!(text.starts_with("FIT Profiler Report (rank 3 of 8)\n"), "{text}");
-    position(&text, "in none or in what is still running\n");
+    position(&text, "outside or in running actions\n");
     assert!(
         text.ends_with(
             "\n\nStill running: run_training_epoch on main for 12.500 s\n\
@@ -217,8 +217,8 @@ fn start_up_is_a_line_at_the_top_and_no_row() {
     report.actions.push(row("process_startup_before_main", &[1.25]));
     report.header.startup =
         Some(StartupDurationsParts { total_seconds: 2.5, before_main_seconds: Some(1.25) }.build());
-    let line = "Start-up    2.50 s from the start of the process to its first action, 1.25 s of it \
-                before main; not in the wall time\n";
+    let line = "Start-up    2.50 s from the start of the process to its first action, including 1.25 s \
+                before main; not part of the wall time\n";
     assert_eq!(paint(&report).replace(line, ""), without);
     assert!(paint(&report).contains(line));
     report.header.startup =

@@ -112,8 +112,8 @@ fn rows_that_nest_are_explained_and_the_largest_self_times_named() {
         let below = text.rsplit_once("---\n").expect("a table").1;
         assert_eq!(
             below,
-            "Rows nest: a row contains the time of the rows that ran inside it, so percentages add up to \
-             more than 100 %.\nMost time without the rows inside (self time): Optimizer.step 5.00 s (50.00 %), \
+            "Rows nest: a row includes the time of the rows inside it, so percentages add up to \
+             more than 100 %.\nRows with the most time of their own (self time): Optimizer.step 5.00 s (50.00 %), \
              backward 4.25 s (42.50 %), run_training_epoch 500 ms (5.00 %)\n"
         );
     }
@@ -148,6 +148,6 @@ fn an_epoch_that_is_still_running_stands_above_its_batches() {
     assert!(place("run_training_epoch") < place("run_training_batch"), "{text}");
     assert!(text.contains("|  32.2 "), "calls that have ended: {text}");
     let last = "Still running: run_training_epoch on main for 1.500 s\n\
-                Rows contain calls that have ended, and are sorted as if those still running had ended, too.\n";
+                Rows contain ended calls only; running calls count for the order of rows.\n";
     assert!(text.ends_with(last), "{text}");
 }

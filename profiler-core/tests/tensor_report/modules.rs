@@ -121,5 +121,5 @@ fn times_of_modules_are_those_of_their_rows() {
     }
     assert_eq!(compared, 6);
     let text = profiler.summary();
-    assert!(text.contains("The tree goes by paths, the numbers by calls"), "{text}");
+    assert!(text.contains("The tree shows paths, the numbers follow"), "{text}");
 }

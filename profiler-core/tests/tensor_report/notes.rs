@@ -62,7 +62,7 @@ fn a_fit_that_ends_where_the_first_active_step_begins_says_so() {
     profiler.teardown(Some(Stage::Fit));
     let text = profiler.summary();
     assert!(
-        text.contains("Steps 0 to 1 (counted from 0) and what came after the last one: 3"),
+        text.contains("Steps 0 to 1 (counted from 0) and events after the last one: 3"),
         "{text}"
     );
     assert!(text.contains("on_fit_end"), "{text}");
@@ -78,7 +78,7 @@ fn a_stage_that_is_one_step_is_reported() {
     profiler.teardown(Some(Stage::Fit));
     let text = profiler.summary();
     assert!(text.contains("\nStep 0 (counted from 0): 2 events"), "{text}");
-    assert_eq!(notes(&text), ["step() was never called: all that was recorded is one step"]);
+    assert_eq!(notes(&text), ["step() was never called, so the whole recording is one step"]);
 }
 
 /// Checks the report of a program without steps. It must not advise the user to call a function.
@@ -87,7 +87,7 @@ fn a_program_without_steps_is_one_step_in_its_report() {
     let profiler = profiler(Schedule::default()).record_without_steps(true);
     assert_eq!(
         notes(&fit(&profiler, 0)),
-        ["step() was never called: all that was recorded is one step"]
+        ["step() was never called, so the whole recording is one step"]
     );
 }
 
@@ -101,8 +101,8 @@ fn a_fit_that_ends_in_the_middle_of_a_cycle_reports_what_it_has() {
     let [note] = notes(&text)[..] else { panic!("{text}") };
     assert_eq!(
         note,
-        "cycle 0 is incomplete: the schedule asks for 5 steps until its end, fit had 3 steps, and 1 of \
-         the cycle's 3 steps had been recorded"
+        "cycle 0 is incomplete: the schedule needs 5 steps until its end, fit had 3 steps, and 1 of \
+         the cycle's 3 steps were recorded"
     );
 }
 
@@ -226,5 +226,8 @@ fn a_report_on_the_console_says_how_to_get_the_trace() {
     drop(profiler.profile("work"));
     profiler.teardown(Some(Stage::Fit));
     let report = profiler.summary();
-    assert!(report.contains("no trace was written: it needs a directory, set dirpath"), "{report}");
+    assert!(
+        report.contains("no trace was written, because it needs a directory: set dirpath"),
+        "{report}"
+    );
 }

@@ -53,25 +53,25 @@ fn every_length_of_a_run_gives_numbers_and_says_of_what() {
     // In the default schedule, steps 2 to 4 are active, and steps 0 and 1 are not.
     let cut_short = |recorded: u64, had: u64| {
         format!(
-            "cycle 0 is incomplete: the schedule asks for 5 steps until its end, fit had {had} \
-             steps, and {recorded} of the cycle's 3 steps had been recorded"
+            "cycle 0 is incomplete: the schedule needs 5 steps until its end, fit had {had} \
+             steps, and {recorded} of the cycle's 3 steps were recorded"
         )
     };
     let too_short = |had: &str, shown: &str| {
         format!(
-            "the schedule asks for 5 steps and fit had {had}: no active step (the first is 2, \
-             counted from 0) came to its end, so {shown} shown; use smaller skip_first, wait or \
-             warmup, or train longer"
+            "the schedule needs 5 steps and fit had {had}: no active step (the first is 2, \
+             counted from 0) was completed, so the report shows {shown}; use a smaller skip_first, \
+             wait or warmup, or train longer"
         )
     };
     let counted = "(counted from 0)";
     let expected = [
-        (1, format!("Step 0 {counted}: 5"), 2, Some(too_short("1 step", "step 0 is"))),
+        (1, format!("Step 0 {counted}: 5"), 2, Some(too_short("1 step", "step 0"))),
         (
             2,
-            format!("Steps 0 to 1 {counted} and what came after the last one: 9"),
+            format!("Steps 0 to 1 {counted} and events after the last one: 9"),
             4,
-            Some(too_short("2 steps", "steps 0 to 1 are")),
+            Some(too_short("2 steps", "steps 0 to 1")),
         ),
         (3, format!("Step 2 {counted}: 5"), 2, Some(cut_short(1, 3))),
         (4, format!("Steps 2 to 3 {counted}: 9"), 4, Some(cut_short(2, 4))),
@@ -110,7 +110,7 @@ fn a_loop_that_never_calls_step_gives_numbers() {
     assert_eq!(calls(&profiler, "ProfilerStep*"), 0, "no step has ended");
     let [note] = &report(&profiler).header.notes[..] else { panic!("{text}") };
     assert!(note.starts_with("step() was never called, and the first active step is 2"), "{note}");
-    assert!(note.ends_with("all that was recorded until the end is one step"), "{note}");
+    assert!(note.contains("so the whole recording is one step: call step()"), "{note}");
 }
 
 #[test]
@@ -186,8 +186,8 @@ fn a_report_in_the_middle_says_when_numbers_come() {
     let text = profiler.summary();
     assert!(
         text.contains(
-            "Note: the first active step is 2 (counted from 0), and fit is at step 1: numbers come \
-             when a cycle or the stage is over\n"
+            "Note: the first active step is 2 (counted from 0), and fit is at step 1: numbers \
+             follow at the end of a cycle or of the stage\n"
         ),
         "{text}"
     );

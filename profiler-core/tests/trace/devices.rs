@@ -249,5 +249,5 @@ fn a_device_is_idle_for_a_reason() {
     }
     assert_eq!((all.host_wait.count, all.launch.count, all.other.count), (2, 2, 2));
     let text = profiler.summary();
-    assert!(text.contains("Devices idle, by cause (10 kernels and copies)"), "{text}");
+    assert!(text.contains("Device idle time by cause (10 kernels and copies)"), "{text}");
 }

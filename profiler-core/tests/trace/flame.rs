@@ -161,7 +161,7 @@ fn the_deepest_recursion_is_cut_and_all_of_it_counted() {
     recurse(&profiler);
     profiler.teardown(None);
     let report = profiler.summary();
-    assert!(report.contains("calls are further inside than flame graphs"), "{report}");
+    assert!(report.contains("calls are nested deeper than flame graphs"), "{report}");
 }
 
 #[cfg(feature = "flame")]

@@ -102,7 +102,7 @@ fn in_steps_that_are_only_watched_a_gpu_counts_what_is_not_finite() {
         drop(active);
         let report = profiler.snapshot();
         let first = report.first_not_finite.expect("it is seen");
-        let said = "in step 1 what [module]Linear: layer returned is not finite: 1 NaN and 2 infinite of 3 numbers. \
+        let said = "in step 1 the output of [module]Linear: layer is not finite: 1 NaN and 2 infinite of 3 numbers. \
                     Its input was finite";
         let told = first.what_is_not_finite();
         assert!(told.starts_with(said), "{told}");

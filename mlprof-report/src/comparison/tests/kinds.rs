@@ -152,7 +152,7 @@ fn rows_told_apart_by_other_things_are_compared_by_name() {
     };
     let comparison = of(&[side(false)], &[side(true)]);
     about(find(&comparison, Subject::Ops, "matmul").change, 0.0);
-    assert!(comparison.parts[0].notes.iter().any(|note| note.contains("by their names")));
+    assert!(comparison.parts[0].notes.iter().any(|note| note.contains("compared by name")));
     let comparison = of(&[side(true)], &[side(true)]);
     about(find(&comparison, Subject::Ops, "matmul, forward").change, 0.0);
 }
@@ -191,10 +191,7 @@ fn more_memory_is_a_regression_too() {
         ),
         "{text}"
     );
-    assert!(
-        text.contains("Most memory at once: (the process): more, +60.0 % (at least +"),
-        "{text}"
-    );
+    assert!(text.contains("Peak memory: (the process): more, +60.0 % (at least +"), "{text}");
     assert!(!text.contains("Blocks"), "as many: {text}");
     assert_eq!(of(&[memory(1_000, 5_000)], &[memory(1_002, 5_010)]).regressions(0.0), []);
 }
@@ -314,11 +311,11 @@ fn tables_say_what_their_numbers_are_of() {
     let simple = of_kind(run(0.002, vec![]));
     assert_eq!(
         simple,
-        ["The run: as a whole", "Actions: the median of calls, but for the first one"]
+        ["The run: as a whole", "Actions: the median of calls without the first one"]
     );
     let action = crate::tensor::KeyAverage { kind: ActionKind::Action, ..op("forward", 9, 1.0) };
     let tensor = of_kind(Report::Tensor(recorded(vec![action])));
     assert_eq!(tensor[1], "Actions: the mean of recorded steps");
     let memory = of_kind(memory(1_000, 5_000));
-    assert!(memory.contains(&"Memory allocated: of their own, the mean of calls".to_owned()));
+    assert!(memory.contains(&"Memory allocated: self values, the mean of calls".to_owned()));
 }

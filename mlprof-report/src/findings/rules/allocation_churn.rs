@@ -8,18 +8,18 @@ use crate::number::{bytes, duration, grouped, share};
 
 pub(super) static RULE: Rule = Rule {
     name: "allocation-churn",
-    condition: "so many blocks of the host's memory are allocated and freed that it is a large part of the run",
+    condition: "allocating and freeing many blocks of host memory takes a large part of the run",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.1,
-            why: "the part of the run that allocating must be, by the next number",
+            why: "minimum share of the run for allocations, computed with `seconds-per-block`",
         },
         Threshold {
             name: "seconds-per-block",
             default: 45e-9,
-            why: "what a block costs from its allocation to its end with a common allocator: 20 of what is \
-              freed at once, 50 where thousands are kept meanwhile",
+            why: "cost of a block from allocation to free with a common allocator: 20 ns if it is \
+                  freed at once, 50 ns if thousands of blocks stay allocated",
         },
     ],
     is_of_time: true,
@@ -28,15 +28,15 @@ pub(super) static RULE: Rule = Rule {
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let Report::Memory(report) = facts.report else {
-        return Outcome::no_inputs("only the report of memory has allocations");
+        return Outcome::no_inputs("only the memory profiler's report has allocations");
     };
     let total = &report.process.total;
     let blocks = total.allocated_blocks.min(total.freed_blocks);
     let seconds = blocks as f64 * limits[1];
     let evidence = [
-        Evidence::new("blocks allocated", grouped(total.allocated_blocks)),
-        Evidence::new("blocks freed", grouped(total.freed_blocks)),
-        Evidence::new("bytes allocated", bytes(total.allocated_bytes)),
+        Evidence::new("allocated blocks", grouped(total.allocated_blocks)),
+        Evidence::new("freed blocks", grouped(total.freed_blocks)),
+        Evidence::new("allocated bytes", bytes(total.allocated_bytes)),
     ];
     if facts.share(seconds) < limits[0] {
         return Outcome::healthy(evidence);
@@ -45,7 +45,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "{} blocks were allocated and freed, which takes some {} ({}).",
+            "The program allocated and freed {} blocks, which takes about {} ({}).",
             grouped(blocks),
             duration(seconds),
             share(facts.share(seconds), 1.0)
@@ -55,8 +55,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         cost: facts.estimated_cost(seconds),
         // Several threads may allocate concurrently, so the time is uncertain.
         confidence: Confidence::Hint,
-        remedy: "keep buffers from step to step (`Vec::clear`, `Vec::with_capacity`), and collect \
-                 into one block rather than one for each item."
+        remedy: "reuse buffers across steps (`Vec::clear`, `Vec::with_capacity`), and collect \
+                 items into one block instead of one block for each item."
             .to_owned(),
     }])
 }

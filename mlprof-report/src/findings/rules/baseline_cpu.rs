@@ -12,19 +12,19 @@ use crate::{BuildSettings, Report};
 
 pub(super) static RULE: Rule = Rule {
     name: "baseline-cpu",
-    condition: "loops of the program or of candle take long, and the processor has wider instructions than \
-         they were compiled for",
+    condition: "loops of the program or of candle take long, and the processor has wider \
+                instructions than they were compiled for",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.2,
-            why: "the part of the recorded steps that loops over numbers must be",
+            why: "minimum share of the recorded steps for loops over numbers",
         },
         Threshold {
             name: "seconds-per-call",
             default: 10e-6,
-            why: "calls that take less on average are not counted: most of such a call is no loop, so wider \
-              instructions hardly shorten it",
+            why: "minimum mean duration of a call in seconds: shorter calls spend most of their \
+                  time outside loops, so wider instructions hardly shorten them",
         },
     ],
     is_of_time: true,
@@ -47,19 +47,19 @@ const CHOOSE: [&str; 4] = ["matmul", "conv", "gemm", "attention"];
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let Report::Tensor(report) = facts.report else {
-        return Outcome::no_inputs("only the report of the Tensor profiler has ops");
+        return Outcome::no_inputs("only the Tensor profiler's report has ops");
     };
     let Some(build) = report.header.build.as_ref() else {
-        return Outcome::no_inputs("the report does not say how the program was built");
+        return Outcome::no_inputs("the report does not contain the build settings of the program");
     };
     if build.processor_features.is_empty() {
-        return Outcome::no_inputs("the report does not say what the processor can do");
+        return Outcome::no_inputs("the report does not contain the processor's features");
     }
     let own = || facts.ops().iter().filter(|row| is_own_loop(row));
     if own().next().is_none() {
         return Outcome::no_inputs(
-            "the report has no ops of the program's own code (candle's are known under \
-             `mlprof run`, functions by `#[profiled]`)",
+            "the report has no ops of the program's own code: run it under `mlprof run` for \
+             candle's ops, or mark functions with `#[profiled]`",
         );
     }
     let mean = |row: &KeyAverage| row.self_cpu_seconds / row.calls.max(1) as f64;
@@ -75,9 +75,12 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let evidence = [
         Evidence::new("loops", duration(seconds)),
         Evidence::new("share", share(facts.share(seconds), 1.0)),
-        Evidence::new("in short calls, not counted", duration(in_all - seconds)),
-        Evidence::new("wider instructions compiled for", shown(compiled)),
-        Evidence::new("of the processor", if in_halves { "in halves" } else { shown(able) }),
+        Evidence::new("short calls, not counted", duration(in_all - seconds)),
+        Evidence::new("wide instructions in the build", shown(compiled)),
+        Evidence::new(
+            "wide instructions in the processor",
+            if in_halves { "executed in halves" } else { shown(able) },
+        ),
     ];
     let longest =
         long().max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
@@ -86,7 +89,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "{} took {} ({}), compiled without {WIDER}, which this processor has.{}",
+            "{} took {} ({}), compiled without {WIDER}, which this processor supports.{}",
             whose(long()),
             duration(seconds),
             share(facts.share(seconds), 1.0),
@@ -98,8 +101,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         // Wider instructions do not help loops that are limited by memory or divisions, or that the
         // compiler cannot vectorize.
         confidence: Confidence::Hint,
-        remedy: "compile for the processor that it runs on: `RUSTFLAGS=\"-C target-cpu=native\"`, \
-                 or `rustflags` in `.cargo/config.toml`."
+        remedy: "compile for the processor that runs the program: set `RUSTFLAGS=\"-C \
+                 target-cpu=native\"`, or `rustflags` in `.cargo/config.toml`."
             .to_owned(),
     }])
 }
@@ -109,7 +112,7 @@ fn whose<'a>(rows: impl Iterator<Item = &'a KeyAverage>) -> &'static str {
     let (ops, functions): (Vec<_>, Vec<_>) = rows.partition(|row| row.kind == ActionKind::Op);
     match (ops.is_empty(), functions.is_empty()) {
         (false, true) => "candle's loops over numbers",
-        (false, false) => "Loops over numbers, candle's and the program's own,",
+        (false, false) => "Loops over numbers in candle and in the program",
         (true, _) => "The program's own loops",
     }
 }
@@ -123,7 +126,7 @@ fn by_hand<'a>(
     let mut candle = report.header.frameworks.iter().filter(|known| known.name == "candle");
     let uses_wider = candle.any(|known| known.features.iter().any(|feature| feature == WIDER));
     if uses_wider && rows.any(|row| row.kind == ActionKind::Op) {
-        " candle itself uses it only in kernels that are written by hand for it, which these are not."
+        " candle uses these instructions only in handwritten kernels, which these ops do not have."
     } else {
         ""
     }
@@ -187,7 +190,7 @@ mod tests {
         });
         let sentence = found(NAME, report.clone()).sentence;
         assert!(sentence.starts_with("candle's loops over numbers took 800 ms"), "{sentence}");
-        assert!(sentence.contains("candle itself uses it only in kernels that"), "{sentence}");
+        assert!(sentence.contains("candle uses these instructions only"), "{sentence}");
         let function =
             |seconds| KeyAverage { kind: ActionKind::Function, ..op("app::softmax", 500, seconds) };
         let sentence = found(NAME, built(vec![function(0.8)], &[], &able)).sentence;
@@ -195,7 +198,7 @@ mod tests {
         assert!(!sentence.contains("candle"), "{sentence}");
         report.key_averages.rows.push(function(0.4));
         let sentence = found(NAME, report).sentence;
-        assert!(sentence.starts_with("Loops over numbers, candle's and the program's own, took"));
+        assert!(sentence.starts_with("Loops over numbers in candle and in the program took"));
     }
 
     #[test]
@@ -208,7 +211,7 @@ mod tests {
         let finding = found(NAME, built(vec![tiny, op("candle::exp", 500, 0.6)], &[], &able));
         close(finding.cost.seconds, 0.3, 0.001);
         assert_eq!(finding.place.op.as_deref(), Some("candle::exp"));
-        let short = finding.evidence.iter().find(|one| one.what.starts_with("in short calls"));
+        let short = finding.evidence.iter().find(|one| one.what.starts_with("short calls"));
         assert_eq!(short.map(|one| &*one.value), Some("800 ms"));
     }
 
@@ -220,8 +223,8 @@ mod tests {
         healthy(NAME, built(loops(0.8), &[], &["avx2", BuildSettings::AVX2_IN_HALVES]));
         let others = vec![op("aten::exp", 500, 0.8)];
         assert!(missing(NAME, built(others, &[], &["avx2"])).contains("own code"));
-        assert!(missing(NAME, built(loops(0.8), &[], &[])).contains("processor can do"));
-        assert!(missing(NAME, recorded(loops(0.8))).contains("was built"));
+        assert!(missing(NAME, built(loops(0.8), &[], &[])).contains("processor's features"));
+        assert!(missing(NAME, recorded(loops(0.8))).contains("build settings"));
         assert!(missing(NAME, steps(100, 0.02)).contains("Tensor"));
     }
 }

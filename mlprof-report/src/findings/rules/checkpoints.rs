@@ -14,7 +14,7 @@ pub(super) static RULE: Rule = Rule {
     thresholds: &[Threshold {
         name: "share",
         default: 0.1,
-        why: "the part of the run that saving must be: checkpoints are there to save time, after a crash",
+        why: "minimum share of the run for saving checkpoints",
     }],
     is_of_time: true,
     examine,
@@ -49,13 +49,13 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         confidence: Confidence::Likely,
         remedy: match facts.framework {
             Framework::Burn => {
-                "keep the best ones only (`with_checkpointing_strategy`), or write to a faster \
-                 disk: what is measured is handing records to their threads, which wait while the \
-                 disk is behind."
+                "keep only the best checkpoints (`with_checkpointing_strategy`), or write to a \
+                 faster disk: the measured time passes records to writer threads, which block \
+                 while the disk is behind."
             }
             _ => {
-                "save less often or what is needed only, or to a faster disk: write a copy on a \
-                 thread of its own."
+                "save less often, save fewer records, or use a faster disk; alternatively write a \
+                 copy on a separate thread."
             }
         }
         .to_owned(),

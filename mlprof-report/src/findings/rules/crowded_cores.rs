@@ -10,24 +10,27 @@ use crate::number::{duration, grouped, share};
 
 pub(super) static RULE: Rule = Rule {
     name: "crowded-cores",
-    condition: "in training batches the process keeps all cores busy, and the system takes the core away from \
-         the thread that trains, or more threads divide each of tch's or candle's ops than there are cores",
+    condition: "in training batches the process keeps all cores busy and the system preempts the \
+                training thread, or tch or candle divides each op among more threads than there \
+                are cores",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.1,
-            why: "the part of the run in which the training thread must be without a core, in training batches",
+            why: "minimum share of the run in which the training thread has no core during \
+                  training batches",
         },
         Threshold {
             name: "busy",
             default: 0.8,
-            why: "the part of all cores that the process must keep busy meanwhile: else another one has them, \
-              or the thread waits for something else",
+            why: "minimum share of all cores that the process keeps busy meanwhile: below it, \
+                  another process has the cores or the thread waits for something else",
         },
         Threshold {
             name: "switches-per-second",
             default: 20.0,
-            why: "so often the system must take the core away from the thread in each second of it",
+            why: "minimum number of preemptions of the training thread in each second of training \
+                  batches",
         },
     ],
     is_of_time: true,
@@ -52,10 +55,10 @@ fn of_batches(facts: &Facts<'_>, limits: &[f64]) -> Result<Outcome, &'static str
     let switches = cpu.involuntary_switches as f64 / seconds;
     let mut evidence = vec![
         Evidence::new("training batches", duration(seconds)),
-        Evidence::new("of it the thread was on a core", duration(cpu.thread_seconds)),
-        Evidence::new("times it was taken off", grouped(cpu.involuntary_switches)),
-        Evidence::new("cores busy", format!("{:.2}", busy * cores as f64)),
-        Evidence::new("cores that it may use", grouped(cores)),
+        Evidence::new("CPU time of the training thread", duration(cpu.thread_seconds)),
+        Evidence::new("preemptions", grouped(cpu.involuntary_switches)),
+        Evidence::new("busy cores", format!("{:.2}", busy * cores as f64)),
+        Evidence::new("available cores", grouped(cores)),
     ];
     let frameworks = &facts.report.header().frameworks;
     let threads = frameworks.iter().filter_map(|known| Some((known, known.threads?)));
@@ -97,7 +100,8 @@ fn of_batches(facts: &Facts<'_>, limits: &[f64]) -> Result<Outcome, &'static str
 
 fn no_core_for(facts: &Facts<'_>, seconds: f64, busy: &str) -> String {
     format!(
-        "The thread that trains had no core for {} of its batches ({}), while the process kept {busy} busy.",
+        "The training thread had no core for {} of its batches ({}), while the process kept {busy} \
+         busy.",
         duration(seconds),
         share(facts.share(seconds), 1.0),
     )
@@ -105,8 +109,8 @@ fn no_core_for(facts: &Facts<'_>, seconds: f64, busy: &str) -> String {
 
 fn shared_by_too_many(threads: u64, cores: u64) -> String {
     format!(
-        "{} threads work on each op in training batches, and there are {} cores: all wait for those that \
-         have none.",
+        "{} threads work on each op in training batches on {} cores: all of them wait for the \
+         threads without a core.",
         grouped(threads),
         grouped(cores),
     )
@@ -127,16 +131,16 @@ fn divided_among_too_many<'report>(
 fn remedy(framework: Framework) -> &'static str {
     match framework {
         Framework::Burn => {
-            "have fewer threads than cores: fewer `num_workers` of the data loaders, and fewer of \
+            "use fewer threads than cores: lower `num_workers` of the data loaders and \
              `RAYON_NUM_THREADS`."
         }
         Framework::Tch => {
-            "have fewer threads than cores: fewer that load data, and fewer of `tch::set_num_threads` \
-             (`OMP_NUM_THREADS`)."
+            "use fewer threads than cores: lower the number of data loader threads and \
+             `tch::set_num_threads` (`OMP_NUM_THREADS`)."
         }
         _ => {
-            "have fewer threads than cores: fewer that load data, and fewer of `RAYON_NUM_THREADS`; \
-             processes that share a machine share its cores."
+            "use fewer threads than cores: lower the number of data loader threads and \
+             `RAYON_NUM_THREADS`; processes on one machine share its cores."
         }
     }
 }
@@ -210,7 +214,7 @@ mod tests {
         healthy(NAME, waits);
         let mut unknown = worked(3.9, 1.2, 400);
         unknown.header.machine = None;
-        assert!(missing(NAME, unknown).contains("how many cores"));
+        assert!(missing(NAME, unknown).contains("number of cores"));
         assert!(missing(NAME, steps(100, 0.02)).contains("measure_cpu"));
     }
 }

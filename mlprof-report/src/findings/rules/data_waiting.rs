@@ -14,18 +14,18 @@ use mlprof_events::OrderExt;
 
 pub(super) static RULE: Rule = Rule {
     name: "data-waiting",
-    condition: "training waits for batches for a large part of its time, the first batch not counted",
+    condition: "training waits for batches for a large part of its time, excluding the first batch",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.1,
-            why: "the part of training that waiting must be: below that the batch itself is the better \
-              place to look (others warn at 5 %, which small models reach by making tensors)",
+            why: "minimum share of training for waiting: below it, the batch itself is the better \
+                  target (other tools warn at 5 %, which small models reach by making tensors)",
         },
         Threshold {
             name: "least-batches",
             default: 20.0,
-            why: "so many batches there must be, that the first ones do not decide",
+            why: "minimum number of batches, so that the first ones do not dominate",
         },
     ],
     is_of_time: true,
@@ -36,7 +36,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let Some(next) = next(facts) else {
         return Outcome::no_inputs(
             "the report has no action train_dataloader_next: give the profiler to a trainer, or \
-             wrap the loader of a loop by hand in profile_iterable",
+             wrap the loader of a handwritten loop in profile_iterable",
         );
     };
     if (next.calls as f64) < limits[1] {
@@ -53,7 +53,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let waited = (waited - next.first_seconds.unwrap_or(0.0)).max(0.0);
     let part = if training > 0.0 { waited / training } else { 0.0 };
     let mut evidence = vec![
-        Evidence::new("waiting for batches", duration(waited)),
+        Evidence::new("wait for batches", duration(waited)),
         Evidence::new("training", duration(training)),
         Evidence::new("share", share(part, 1.0)),
         Evidence::new("batches", grouped(next.calls)),
@@ -63,7 +63,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }
     if let Some(cpu) = next.cpu {
         let worked = duration(cpu.thread_seconds);
-        evidence.push(Evidence::new("CPU time of its thread meanwhile", worked));
+        evidence.push(Evidence::new("CPU time of the thread meanwhile", worked));
     }
     let parts = parts(facts.report, next.name, waited);
     let works = next.cpu.is_some_and(|cpu| cpu.thread_seconds >= MAKES_BATCHES * waited);
@@ -72,7 +72,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "Training waited for its data {} of {} ({}).",
+            "Training waited {} of {} for its data ({}).",
             duration(waited),
             duration(training),
             share(part, 1.0)
@@ -116,7 +116,7 @@ fn parts(report: &Report, next: &str, waited: f64) -> Vec<Evidence> {
     parts.order_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
     let parts = parts.into_iter().take(MOST_PARTS);
     parts
-        .map(|row| Evidence::new(format!("of it in {}", row.action), duration(row.total_seconds)))
+        .map(|row| Evidence::new(format!("time in {}", row.action), duration(row.total_seconds)))
         .collect()
 }
 
@@ -130,24 +130,24 @@ const MAKES_BATCHES: f64 = 0.5;
 fn remedy(framework: Framework, makes_batches: bool) -> &'static str {
     match (framework, makes_batches) {
         (Framework::Burn, true) => {
-            "the thread that trains makes the batches itself: have workers make them ahead \
-             (`DataLoaderBuilder::num_workers`), or do once, before training, what the dataset and the batcher do for \
-             each batch."
+            "the training thread makes the batches itself: let workers make them ahead \
+             (`DataLoaderBuilder::num_workers`), or move the work of the dataset and the batcher \
+             to a step before training."
         }
         (Framework::Burn, false) => {
-            "have workers make batches ahead, or more workers if there are some already \
-             (`DataLoaderBuilder::num_workers`), or do once, before training, what the dataset and the batcher do for \
-             each batch."
+            "let workers make batches ahead, or use more workers \
+             (`DataLoaderBuilder::num_workers`), or move the work of the dataset and the batcher \
+             to a step before training."
         }
         (_, true) => {
-            "the thread that trains makes the batches itself: make them ahead on a thread of their own, which hands \
-             them over through `std::sync::mpsc::sync_channel`, or do once, before training, what is done for each \
-             batch."
+            "the training thread makes the batches itself: make them ahead on a separate thread \
+             that sends them through `std::sync::mpsc::sync_channel`, or move the work for each \
+             batch to a step before training."
         }
         (_, false) => {
-            "make batches ahead on a thread of their own, which hands them over through \
-             `std::sync::mpsc::sync_channel`, or on more threads if one already makes them, or do once, before \
-             training, what is done for each batch."
+            "make batches ahead on a separate thread that sends them through \
+             `std::sync::mpsc::sync_channel`, or on more threads if one already makes them, or \
+             move the work for each batch to a step before training."
         }
     }
 }
@@ -187,13 +187,13 @@ mod tests {
         let mut burn = waited(0.02);
         burn.actions.push(row("[TrainStep]Net.training_step", 100, 1.0));
         let remedy = found(NAME, burn.clone()).remedy;
-        assert!(remedy.contains("or more workers if there are some already"), "{remedy}");
+        assert!(remedy.contains("or use more workers"), "{remedy}");
         assert!(remedy.contains("num_workers") && !remedy.contains("itself"), "{remedy}");
         // An action inside the wait runs on the waiting thread, so this thread makes the batches.
         let made = row("batch", 100, 1.5);
         burn.actions.push(ActionStatistics { inside: Some(NEXT.to_owned()), ..made });
         let remedy = found(NAME, burn).remedy;
-        assert!(remedy.starts_with("the thread that trains makes the batches itself"), "{remedy}");
+        assert!(remedy.starts_with("the training thread makes the batches itself"), "{remedy}");
         assert!(remedy.contains("num_workers") && !remedy.contains("more workers"), "{remedy}");
     }
 
@@ -225,8 +225,7 @@ mod tests {
             part("count", 0.01, NEXT),
         ]);
         let seen = found(NAME, report).evidence;
-        let parts: Vec<_> =
-            seen.iter().filter_map(|it| it.what.strip_prefix("of it in ")).collect();
+        let parts: Vec<_> = seen.iter().filter_map(|it| it.what.strip_prefix("time in ")).collect();
         assert_eq!(parts, ["read", "batch"], "{seen:?}");
     }
 

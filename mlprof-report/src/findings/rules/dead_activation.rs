@@ -8,11 +8,12 @@ use crate::numerics::{TroubleKind, TroubleLimits};
 
 pub(super) static RULE: Rule = Rule {
     name: "dead-activation",
-    condition: "nearly all of what a module returns is 0, or all of it the same number",
+    condition: "nearly all outputs of a module are 0, or all of them are the same number",
     thresholds: &[Threshold {
         name: "share",
         default: TroubleLimits::DEFAULT.zeros,
-        why: "the part of its numbers that must be 0: of what `relu` returns half usually is",
+        why: "minimum share of zeros in the output: about half of the outputs of `relu` are \
+              usually 0",
     }],
     is_of_time: false,
     examine: |facts, limits| NUMBERS.examine(facts, limits),
@@ -23,7 +24,8 @@ static NUMBERS: OfNumbers = OfNumbers {
     kinds: &[TroubleKind::DeadActivation],
     looks_at: |row| row.role == TensorRole::Output,
     rows: "outputs",
-    remedy: "start again with a lower learning rate, `leaky_relu` or `gelu` in place of `relu`, or another initialisation.",
+    remedy: "restart with a lower learning rate, with `leaky_relu` or `gelu` instead of `relu`, or \
+             with another initialization.",
     limits: |limits| TroubleLimits { zeros: limits[0], ..TroubleLimits::DEFAULT },
 };
 

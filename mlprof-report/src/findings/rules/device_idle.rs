@@ -12,17 +12,19 @@ use crate::tensor;
 
 pub(super) static RULE: Rule = Rule {
     name: "device-idle",
-    condition: "a device is idle much of the time: in training batches by its counters, or else between its kernels",
+    condition: "a device is idle much of the time: in training batches by its counters, otherwise \
+                between its kernels",
     thresholds: &[
         Threshold {
             name: "busy-percent",
             default: 50.0,
-            why: "below that a device is idle half of the time, as the driver counts it",
+            why: "maximum busy percentage: below 50 the device is idle half of the time according \
+                  to the driver",
         },
         Threshold {
             name: "least-samples",
             default: 20.0,
-            why: "so many samples there must be: each is of the time before it, up to a second",
+            why: "minimum number of samples: each covers the time before it, up to a second",
         },
     ],
     is_of_time: true,
@@ -51,8 +53,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }
     if sampled.is_empty() {
         return Outcome::no_inputs(
-            "the report has neither enough samples of a device's counters in training batches \
-             (`DeviceCounters`, beside the Tensor profiler) nor what ran on a device",
+            "the report has neither enough device counter samples in training batches (add \
+             `DeviceCounters` next to the Tensor profiler) nor device activity",
         );
     }
     // One busy device is enough, because the purpose of the other devices is unknown.
@@ -75,8 +77,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         place: Place::action(RUN_TRAINING_BATCH),
         cost: facts.cost(seconds * (1.0 - busy.mean / 100.0)),
         confidence: Confidence::Likely,
-        remedy: "give the device more at once: larger batches, and no reads of values inside a \
-                 step; the trace shows what it waits for."
+        remedy: "give the device more work at once: use larger batches, and read no values inside \
+                 a step; the trace shows what the device waits for."
             .to_owned(),
     }])
 }
@@ -100,12 +102,12 @@ fn by_gaps(
     let busy = 100.0 * device.busy_seconds / device.window_seconds;
     let mut evidence = vec![
         Evidence::new(format!("device {} busy", device.device), format!("{busy:.1} %")),
-        Evidence::new("idle between its kernels", duration(idle)),
+        Evidence::new("idle time between kernels", duration(idle)),
     ];
     let causes = device.causes().into_iter().filter(|(_, gaps)| gaps.count > 0);
     evidence.extend(causes.map(|(cause, gaps)| {
         let value = format!("{} in {} gaps", duration(gaps.seconds), grouped(gaps.count));
-        Evidence::new(format!("idle, {cause}"), value)
+        Evidence::new(format!("idle time, cause {cause}"), value)
     }));
     if busy >= busy_percent {
         return Outcome::Healthy(evidence);
@@ -114,13 +116,13 @@ fn by_gaps(
     let most = most.max_by(|(_, one), (_, other)| one.seconds.total_cmp(&other.seconds));
     let remedy = match most.map_or("", |(cause, _)| cause) {
         "host late" => {
-            "the host is late: make batches ahead, read no values inside a step, and give the device \
-             more at once."
+            "the host is late: make batches ahead, read no values inside a step, and give the \
+             device more work at once."
         }
-        "launch" => "launching takes longer than what runs: larger batches, or ops that are fused.",
+        "launch" => "launches take longer than their kernels: use larger batches or fused ops.",
         _ => {
-            "give the device more at once: larger batches, and no reads of values inside a step; the \
-             trace shows what it waits for."
+            "give the device more work at once: use larger batches, and read no values inside a \
+             step; the trace shows what the device waits for."
         }
     };
     Outcome::Found(vec![Finding {
@@ -182,7 +184,7 @@ mod tests {
         let mut two = busy(90.0, 100);
         two.device_counters.push(busy(0.0, 100).device_counters.remove(0));
         healthy(NAME, two);
-        assert!(missing(NAME, busy(20.0, 3)).contains("enough samples"));
+        assert!(missing(NAME, busy(20.0, 3)).contains("enough device counter samples"));
     }
 
     /// Builds a report in which a device waits `seconds` for its host, out of two recorded seconds.
@@ -203,11 +205,11 @@ mod tests {
         let finding = found(NAME, waited(1.2));
         close(finding.cost.seconds, 1.2, 0.001);
         assert!(finding.remedy.starts_with("the host is late"), "{finding:?}");
-        let cause = finding.evidence.iter().find(|seen| seen.what == "idle, host late");
+        let cause = finding.evidence.iter().find(|seen| seen.what == "idle time, cause host late");
         assert!(cause.is_some_and(|seen| seen.value.ends_with("in 100 gaps")), "{finding:?}");
         healthy(NAME, waited(0.4));
         let mut of_a_stream = waited(1.2);
         of_a_stream.device_idle[0].stream = Some(7);
-        assert!(missing(NAME, of_a_stream).contains("counters"));
+        assert!(missing(NAME, of_a_stream).contains("counter samples"));
     }
 }

@@ -11,23 +11,24 @@ use crate::tensor::KeyAverage;
 
 pub(super) static RULE: Rule = Rule {
     name: "double-precision",
-    condition: "ops on large tensors of 64-bit numbers take a large part of the recorded steps",
+    condition: "ops on large 64-bit tensors take a large part of the recorded steps",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.1,
-            why: "the part of the recorded steps that ops on large 64-bit tensors must be",
+            why: "minimum share of the recorded steps for ops on large 64-bit tensors",
         },
         Threshold {
             name: "least-elements",
             default: 1000.0,
-            why: "tensors of fewer elements cost the same whatever their type: losses, means",
+            why: "minimum number of elements: smaller tensors such as losses and means cost the \
+                  same with every type",
         },
         Threshold {
             name: "deliberate",
             default: 0.9,
-            why: "if that part of the time of floating-point ops or more is 64-bit, it is meant to be: a \
-              hint",
+            why: "share of 64-bit ops in the floating-point time from which 64-bit is probably \
+                  intended: the finding is then a hint",
         },
     ],
     is_of_time: true,
@@ -41,8 +42,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     };
     if shaped().next().is_none() {
         return Outcome::no_inputs(
-            "the report has no ops told apart by the shapes of their inputs \
-             (`group_by_input_shapes` of the Tensor profiler)",
+            "the report does not group ops by input shapes: turn on `group_by_input_shapes` of the \
+             Tensor profiler",
         );
     }
     let is_on = |shapes: &[TensorShape], types: &[DType]| {
@@ -59,8 +60,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let double = seconds(&[DType::Float64]);
     let all = seconds(&[DType::Float64, DType::Float32, DType::Float16, DType::BFloat16]);
     let evidence = [
-        Evidence::new("ops on 64-bit numbers", duration(double)),
-        Evidence::new("ops on floating-point numbers", duration(all)),
+        Evidence::new("64-bit ops", duration(double)),
+        Evidence::new("floating-point ops", duration(all)),
     ];
     // 32-bit numbers need half the bytes, and a register holds twice as many of them.
     let saved = 0.5 * double;
@@ -102,10 +103,13 @@ fn own_seconds(row: &KeyAverage) -> f64 {
 fn remedy(framework: Framework) -> &'static str {
     match framework {
         Framework::Tch => {
-            "make inputs 32-bit where they come in (`.to_kind(Kind::Float)`): one 64-bit input makes \
-             all that follows 64-bit."
+            "convert inputs to 32 bits where they enter the program (`.to_kind(Kind::Float)`): one \
+             64-bit input makes all results 64-bit."
         }
-        _ => "make inputs 32-bit where they come in (`.to_dtype(DType::F32)`, `Vec<f32>`).",
+        _ => {
+            "convert inputs to 32 bits where they enter the program (`.to_dtype(DType::F32)`, \
+              `Vec<f32>`)."
+        }
     }
 }
 

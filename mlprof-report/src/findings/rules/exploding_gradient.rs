@@ -8,17 +8,19 @@ use crate::numerics::{TroubleKind, TroubleLimits};
 
 pub(super) static RULE: Rule = Rule {
     name: "exploding-gradient",
-    condition: "a gradient has grown many times over the recorded steps, and is large",
+    condition: "a gradient grows by a large factor over the recorded steps, and is large",
     thresholds: &[
         Threshold {
             name: "growth",
             default: TroubleLimits::DEFAULT.growth,
-            why: "so many times as large as in the first recorded step its root mean square must be: gradients vary by ten times",
+            why: "minimum ratio of its root mean square to that of the first recorded step: \
+                  gradients vary by a factor of ten",
         },
         Threshold {
             name: "least-norm",
             default: TroubleLimits::DEFAULT.gradient_norm,
-            why: "the norm that it must have then: one that was nearly 0 at first has grown by any number of times",
+            why: "minimum norm of the gradient: a gradient that was nearly 0 at first can grow by \
+                  any factor",
         },
     ],
     is_of_time: false,
@@ -30,7 +32,8 @@ static NUMBERS: OfNumbers = OfNumbers {
     kinds: &[TroubleKind::ExplodingGradient],
     looks_at: |row| row.role == TensorRole::Gradient,
     rows: "gradients",
-    remedy: "lower the learning rate or let it rise slowly at first, or clip gradients (`gradient_clip_val` of the trainer).",
+    remedy: "lower the learning rate, warm it up, or clip gradients (`gradient_clip_val` of the \
+             trainer).",
     limits: |limits| TroubleLimits {
         growth: limits[0],
         gradient_norm: limits[1],
@@ -50,7 +53,7 @@ mod tests {
         let grown = row(TensorRole::Gradient, "hidden.weight", &[&[1.0; 4], &[1e3; 4]]);
         let finding = found("exploding-gradient", numbers(vec![grown]));
         assert_eq!(finding.place.module.as_deref(), Some("hidden"));
-        assert!(finding.sentence.contains("has grown from 1.0e0 to 1.0e3"), "{finding:?}");
+        assert!(finding.sentence.contains("grew from 1.0e0 to 1.0e3"), "{finding:?}");
         let varies = row(TensorRole::Gradient, "hidden.weight", &[&[1.0; 4], &[20.0; 4]]);
         healthy("exploding-gradient", numbers(vec![varies]));
         let once = row(TensorRole::Gradient, "hidden.weight", &[&[1.0; 4]]);

@@ -10,18 +10,19 @@ use crate::number::{duration, share};
 
 pub(super) static RULE: Rule = Rule {
     name: "first-batch",
-    condition: "the first training batch takes many times what others take, and a large part of the run",
+    condition: "the first training batch takes many times as long as others, and a large part of \
+                the run",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.2,
-            why: "the part of the run that the first batch must be beyond what others take",
+            why: "minimum share of the run for the excess time of the first batch",
         },
         Threshold {
             name: "times",
             default: 10.0,
-            why: "so many times longer than others it must be: caches and allocators alone make it two or \
-              three times as long",
+            why: "minimum ratio to the mean of the other batches: caches and allocators alone \
+                  cause a ratio of two or three",
         },
     ],
     is_of_time: true,
@@ -34,14 +35,14 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let known = known.filter(|(_, others)| *others > 0.0);
     let Some((first, others)) = known else {
         return Outcome::no_inputs(
-            "the report does not tell the first run_training_batch from others: Simple's does, \
-             with a trainer",
+            "the report does not separate the first run_training_batch from the others: use the \
+             Simple profiler with a trainer",
         );
     };
     let longer = (first - others).max(0.0);
     let evidence = [
         Evidence::new("first batch", duration(first)),
-        Evidence::new("mean of the others", duration(others)),
+        Evidence::new("mean of other batches", duration(others)),
     ];
     if facts.share(longer) < limits[0] || first < limits[1] * others {
         return Outcome::healthy(evidence);
@@ -49,7 +50,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "The first batch took {}, {:.0} times what others take ({} of the run).",
+            "The first batch took {}, {:.0} times as long as the others ({} of the run).",
             duration(first),
             first / others,
             share(facts.share(longer), 1.0)
@@ -60,11 +61,11 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         confidence: Confidence::Hint,
         remedy: match facts.framework {
             Framework::Burn => {
-                "kernels are compiled and tuned there: `[compilation] cache = true` in \
-                 `cubecl.toml` keeps those that were compiled from run to run; leave the first \
-                 batch out when you compare runs."
+                "keep compiled kernels between runs (`[compilation] cache = true` in \
+                 `cubecl.toml`): the first batch compiles and tunes them; exclude it when you \
+                 compare runs."
             }
-            _ => "leave it out when you compare runs: it pays for what later ones have.",
+            _ => "exclude it when you compare runs: it includes the setup for later batches.",
         }
         .to_owned(),
     }])

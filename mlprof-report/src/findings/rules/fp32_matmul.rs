@@ -9,11 +9,12 @@ use crate::tensor::device_seconds;
 
 pub(super) static RULE: Rule = Rule {
     name: "fp32-matmul",
-    condition: "kernels that multiply 32-bit matrices without tensor cores are a large part of the steps",
+    condition: "kernels that multiply 32-bit matrices without tensor cores take a large part of \
+                the steps",
     thresholds: &[Threshold {
         name: "share",
         default: 0.2,
-        why: "the part of the recorded steps that such kernels must be",
+        why: "minimum share of the recorded steps for such kernels",
     }],
     is_of_time: true,
     examine,
@@ -26,7 +27,7 @@ const SAVED: f64 = 7.0 / 8.0;
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let kernels = || facts.ops().iter().filter(|row| row.is_on_device);
     if kernels().next().is_none() {
-        return Outcome::no_inputs("nothing ran on a device");
+        return Outcome::no_inputs("the report has no device activity");
     }
     let slow = || kernels().filter(|row| is_without_tensor_cores(&row.name));
     let seconds = device_seconds(slow());
@@ -67,15 +68,15 @@ fn is_without_tensor_cores(name: &str) -> bool {
 fn remedy(framework: Framework) -> &'static str {
     match framework {
         Framework::Burn => {
-            "if the results stay good enough, train in 16 bits, or with `DType::Flex32`, for which \
-             CubeCL takes tensor cores."
+            "if accuracy allows it, train in 16 bits, or with `DType::Flex32`, for which CubeCL \
+             uses tensor cores."
         }
         Framework::Tch => {
-            "if the results stay good enough, compute in 16 bits (`tch::autocast`), or let cuBLAS use \
-             TF32 (`NVIDIA_TF32_OVERRIDE=1` in the environment)."
+            "if accuracy allows it, compute in 16 bits (`tch::autocast`), or let cuBLAS use TF32 \
+             (environment variable `NVIDIA_TF32_OVERRIDE=1`)."
         }
         _ => {
-            "if the results stay good enough, let matrices be multiplied with fewer bits \
+            "if accuracy allows it, multiply matrices with reduced precision \
              (`candle_core::cuda::set_gemm_reduced_precision_f32`), or train in `DType::BF16`."
         }
     }
@@ -105,6 +106,6 @@ mod tests {
         ] {
             healthy(NAME, recorded(vec![kernel(name, 500, 1.8)]));
         }
-        assert!(missing(NAME, recorded(vec![op("aten::mm", 9, 1.0)])).contains("on a device"));
+        assert!(missing(NAME, recorded(vec![op("aten::mm", 9, 1.0)])).contains("device activity"));
     }
 }

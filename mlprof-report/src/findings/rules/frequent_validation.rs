@@ -12,18 +12,19 @@ use crate::number::{duration, grouped, share};
 
 pub(super) static RULE: Rule = Rule {
     name: "frequent-validation",
-    condition: "in a fit validation takes a large part, and runs more often than once per epoch",
+    condition: "validation takes a large part of a fit, and runs more often than once per epoch",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.25,
-            why: "the part of the fit that validation must be, if it runs more often than once per epoch: \
-              once per epoch on a tenth of the data is some 3 %",
+            why: "minimum share of the fit for validation that runs more often than once per \
+                  epoch: once per epoch on a tenth of the data takes about 3 %",
         },
         Threshold {
             name: "share-once",
             default: 0.5,
-            why: "the same if it runs once per epoch, which many want: then it is a hint",
+            why: "minimum share of the fit for validation that runs once per epoch, which is often \
+                  intended: the finding is then a hint",
         },
     ],
     is_of_time: true,
@@ -39,12 +40,12 @@ struct Validation {
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     if !matches!(facts.report.header().stage, None | Some(Stage::Fit)) {
-        return Outcome::no_inputs("the report is not of a fit");
+        return Outcome::no_inputs("the report does not cover a fit");
     }
     let epochs = facts.action(RUN_TRAINING_EPOCH);
     let Some((validation, epochs)) = validation(facts).zip(epochs) else {
         return Outcome::no_inputs(
-            "the report has no whole training epoch, or no validation, of a trainer",
+            "the report has no complete training epoch or no validation of a trainer",
         );
     };
     // An epoch that is still running may already contain a validation pass.
@@ -121,11 +122,11 @@ fn validation(facts: &Facts<'_>) -> Option<Validation> {
 fn remedy(framework: Framework) -> &'static str {
     match framework {
         Framework::Burn => {
-            "validate on a part of the data, or in larger batches: a `DataLoader` of fewer items for \
-             `SupervisedTraining::new`."
+            "validate on a part of the data or in larger batches: give `SupervisedTraining::new` a \
+             `DataLoader` with fewer items."
         }
         Framework::Trainer | Framework::Tch => {
-            "validate once per epoch, as without `Trainer::val_check_interval`, on a part of the data \
+            "validate once per epoch (remove `Trainer::val_check_interval`), on a part of the data \
              (`limit_val_batches`), or in larger batches."
         }
         Framework::Unknown => "validate less often, on a part of the data, or in larger batches.",

@@ -11,33 +11,36 @@ use crate::{Report, TensorReport};
 
 pub(super) static RULE: Rule = Rule {
     name: "gradients-in-evaluation",
-    condition: "in validation, test or prediction ops are remembered for a backward pass",
+    condition: "validation, test or prediction records ops for a backward pass",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.25,
-            why: "the part of all ops that must be remembered: of a model's two fifths are, for what an op is \
-              made of is not; making batches is, too, where nobody says otherwise",
+            why: "minimum share of recorded ops: for a model about two fifths are recorded, \
+                  because parts of an op are not; making batches also records ops unless it is \
+                  turned off",
         },
         Threshold {
             name: "least-ops",
             default: 100.0,
-            why: "so many there must be, that it is the model",
+            why: "minimum number of ops, so that the model dominates",
         },
         Threshold {
             name: "seconds-per-op",
             default: 2e-6,
-            why: "what remembering an op of tch takes: the node, what it keeps, and freeing both",
+            why: "seconds to record an op in tch: creating the node, storing its inputs, and \
+                  freeing both",
         },
         Threshold {
             name: "saved-with-candle",
             default: 0.2,
-            why: "the part of a forward of convolutions on one thread that went into keeping what it is made of",
+            why: "share of a single-threaded forward pass of convolutions that records the graph, \
+                  with candle",
         },
         Threshold {
             name: "least-saved",
             default: 0.02,
-            why: "the part of all of the time that it must be, with candle",
+            why: "minimum share of the total time for the saving, with candle",
         },
     ],
     is_of_time: true,
@@ -50,16 +53,16 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }
     let Report::Tensor(report) = facts.report else {
         return Outcome::no_inputs(
-            "only the report of the Tensor profiler has ops, and nothing says what modules of candle \
-             have returned in an evaluation",
+            "only the Tensor profiler's report has ops, and the report does not contain outputs of \
+             candle modules in an evaluation",
         );
     };
     let stages = [Stage::Validate, Stage::Test, Stage::Predict];
     if !report.header.stage.is_some_and(|stage| stages.contains(&stage)) {
-        return Outcome::no_inputs("the report is not of a validation, test or prediction");
+        return Outcome::no_inputs("the report does not cover a validation, test or prediction");
     }
     if facts.framework != Framework::Tch {
-        return Outcome::no_inputs("only tch numbers the ops that it remembers");
+        return Outcome::no_inputs("only tch numbers the ops that it records for a backward pass");
     }
     examine_tch(facts, report, limits)
 }
@@ -70,7 +73,7 @@ fn examine_tch(facts: &Facts<'_>, report: &TensorReport, limits: &[f64]) -> Outc
     let tracked = report.tracked_ops as f64;
     let part = if ops > 0 { tracked / ops as f64 } else { 0.0 };
     let evidence = [
-        Evidence::new("ops remembered", grouped(report.tracked_ops)),
+        Evidence::new("recorded ops", grouped(report.tracked_ops)),
         Evidence::new("all ops", grouped(ops)),
     ];
     if part < limits[0] || tracked < limits[1] {
@@ -79,7 +82,7 @@ fn examine_tch(facts: &Facts<'_>, report: &TensorReport, limits: &[f64]) -> Outc
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "{} of the ops ({}) were remembered for a backward pass that never comes.",
+            "{} ops ({}) were recorded for a backward pass that never runs.",
             grouped(report.tracked_ops),
             share(part, 1.0)
         ),
@@ -88,7 +91,7 @@ fn examine_tch(facts: &Facts<'_>, report: &TensorReport, limits: &[f64]) -> Outc
         cost: facts.estimated_cost(tracked * limits[2]),
         confidence: Confidence::Likely,
         remedy: "evaluate within `tch::no_grad` (or a `tch::no_grad_guard`), which frees each \
-                 result as soon as the next one is there."
+                 intermediate result as soon as the next one exists."
             .to_owned(),
     }])
 }
@@ -113,9 +116,9 @@ fn examine_candle(facts: &Facts<'_>, evaluated: EvaluatedOutputs, limits: &[f64]
     let part = evaluated.remembered as f64 / evaluated.outputs.max(1) as f64;
     let cost = facts.estimated_cost(seconds * part * limits[3]);
     let evidence = [
-        Evidence::new("outputs of modules, in evaluations", grouped(evaluated.outputs)),
-        Evidence::new("of them remembered", grouped(evaluated.remembered)),
-        Evidence::new("evaluations took", duration(seconds)),
+        Evidence::new("module outputs in evaluations", grouped(evaluated.outputs)),
+        Evidence::new("outputs with a recorded graph", grouped(evaluated.remembered)),
+        Evidence::new("evaluation time", duration(seconds)),
     ];
     if part < limits[0] || cost.share < limits[4] {
         return Outcome::healthy(evidence);
@@ -123,8 +126,8 @@ fn examine_candle(facts: &Facts<'_>, evaluated: EvaluatedOutputs, limits: &[f64]
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "{} of what modules returned in evaluations is remembered, with all that it was computed from, for a \
-             backward pass that never comes.",
+            "{} of the module outputs in evaluations keep the graph of their computation for a \
+             backward pass that never runs.",
             share(part, 1.0)
         ),
         evidence: evidence.into(),
@@ -132,9 +135,11 @@ fn examine_candle(facts: &Facts<'_>, evaluated: EvaluatedOutputs, limits: &[f64]
         cost,
         // On several threads, the cost may be hidden by the time that they wait for each other.
         confidence: Confidence::Hint,
-        remedy: "evaluate by a network that is made once of `detached_var_builder(&vars, …)`: it has the memory of \
-                 the variables, so what is learned is in it, and candle keeps nothing for a backward pass."
-            .to_owned(),
+        remedy:
+            "evaluate with a network that is built once from `detached_var_builder(&vars, …)`: \
+                 it shares the memory of the variables, so it has the trained values, and candle \
+                 records no graph."
+                .to_owned(),
     }])
 }
 
@@ -174,7 +179,7 @@ mod tests {
     fn training_needs_them_and_others_do_not_tell() {
         let mut trained = tested(9_000);
         trained.header.stage = Some(Stage::Fit);
-        assert!(missing(NAME, trained).contains("not of a validation"));
+        assert!(missing(NAME, trained).contains("not cover a validation"));
         let mut candle = tested(0);
         candle.key_averages.rows[0].name = "candle::conv2d".to_owned();
         assert!(missing(NAME, candle).contains("only tch"));

@@ -18,18 +18,20 @@ pub(super) static RULE: Rule = Rule {
         Threshold {
             name: "least-steps",
             default: 10.0,
-            why: "so many steps there must be, that what is made once and kept does not decide",
+            why: "minimum number of steps, so that objects that are created once and kept do not \
+                  dominate",
         },
         Threshold {
             name: "bytes-per-step",
             default: 4096.0,
-            why: "so much each step must leave behind: a number that is kept for a curve is less",
+            why: "minimum bytes that each step leaves allocated: a number that is kept for a curve \
+                  takes less",
         },
         Threshold {
             name: "share",
             default: 0.01,
-            why: "the part of what steps allocate that stays, in recorded steps; and the part that it \
-              is of the process's peak, in the report of memory",
+            why: "minimum share of the memory allocated in recorded steps that stays allocated; in \
+                  the memory report, minimum share of the process's peak",
         },
     ],
     is_of_time: true,
@@ -51,12 +53,12 @@ struct Growth {
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     if !matches!(facts.report.header().stage, None | Some(Stage::Fit)) {
-        return Outcome::no_inputs("the report is not of a fit");
+        return Outcome::no_inputs("the report does not cover a fit");
     }
     let growth = match facts.report {
         Report::Memory(report) => of_memory(report),
         Report::Tensor(report) => of_recorded(report),
-        _ => Err("only the reports of memory and of the Tensor profiler have memory"),
+        _ => Err("only the reports of the memory and Tensor profilers have memory"),
     };
     let growth = match growth {
         Ok(growth) => growth,
@@ -73,7 +75,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "Each step leaves {} behind: {} after {}.",
+            "Each step leaves {} allocated: {} after {}.",
             bytes(per_step as u64),
             bytes(bytes_left),
             counted(growth.steps, "step", "steps")
@@ -104,8 +106,8 @@ fn of_memory(report: &MemoryReport) -> Result<Growth, &'static str> {
         share: bytes_left as f64 / peak as f64,
         place: Place::action(most.map_or(RUN_TRAINING_BATCH, |row| &*row.action)),
         evidence: vec![
-            Evidence::new("left by training batches", signed(left.net_bytes())),
-            Evidence::new("blocks left by them", left.net_blocks().to_string()),
+            Evidence::new("bytes left by training batches", signed(left.net_bytes())),
+            Evidence::new("blocks left by training batches", left.net_blocks().to_string()),
             Evidence::new("growth of the process", signed(grown)),
             Evidence::new("peak", signed(report.process.peak_bytes)),
             Evidence::new("batches", grouped(batch.calls)),
@@ -121,8 +123,8 @@ fn of_recorded(report: &TensorReport) -> Result<Growth, &'static str> {
     let averages = &report.key_averages;
     let step = averages.rows.iter().find(|row| row.kind == ActionKind::Step);
     let step = step.filter(|_| averages.has_memory).ok_or(
-        "the report has no memory of steps (`TensorProfiler::profile_memory`, on a framework that \
-         tells of its allocations)",
+        "the report has no memory of steps: turn on `TensorProfiler::profile_memory` with a \
+         framework that reports its allocations",
     )?;
     let allocated: u64 = step.memory.iter().map(|device| device.allocated_bytes).sum();
     let left = step.cpu_memory_bytes + step.device_memory_bytes;
@@ -136,8 +138,8 @@ fn of_recorded(report: &TensorReport) -> Result<Growth, &'static str> {
         share: left as f64 / allocated.max(1) as f64,
         place: most.map_or_else(Place::default, place_of_op),
         evidence: vec![
-            Evidence::new("left by recorded steps", signed(left)),
-            Evidence::new("allocated in them", bytes(allocated)),
+            Evidence::new("bytes left by recorded steps", signed(left)),
+            Evidence::new("bytes allocated in recorded steps", bytes(allocated)),
             Evidence::new("share", share(left as f64, allocated as f64)),
             Evidence::new("recorded steps", grouped(step.calls)),
         ],
@@ -154,16 +156,16 @@ fn signed(count: i64) -> String {
 fn remedy(framework: Framework) -> &'static str {
     match framework {
         Framework::Tch => {
-            "look for what is kept from step to step: keep values (`double_value`) in place of tensors, \
-             `detach` what has no backward, and empty lists that grow."
+            "find data that is kept across steps: keep values (`double_value`) instead of tensors, \
+             `detach` tensors that need no backward pass, and clear lists that grow."
         }
         Framework::Burn => {
-            "what keeps a loss keeps all that it was computed from: keep its value (`into_scalar`), or \
-             `detach` it, and empty lists that grow."
+            "find losses that are kept across steps: each keeps the graph of its computation; keep \
+             the value (`into_scalar`) or `detach` the loss, and clear lists that grow."
         }
         _ => {
-            "what keeps a loss keeps all that it was computed from: keep its value (`to_scalar`), or \
-             `detach` it, and empty lists that grow."
+            "find losses that are kept across steps: each keeps the graph of its computation; keep \
+             the value (`to_scalar`) or `detach` the loss, and clear lists that grow."
         }
     }
 }
@@ -213,7 +215,7 @@ mod tests {
         assert_eq!(finding.cost.bytes, Some(1_000 * KIB));
         assert_eq!((finding.cost.seconds, finding.cost.share), (0.0, 0.0));
         assert_eq!(finding.place.action.as_deref(), Some("training_step"));
-        assert!(finding.sentence.contains("10.00 KiB behind"), "{finding:?}");
+        assert!(finding.sentence.contains("10.00 KiB allocated"), "{finding:?}");
     }
 
     #[test]
@@ -234,7 +236,7 @@ mod tests {
         assert!(missing(NAME, short).contains("5 steps"));
         let mut validated = left(10);
         validated.header.stage = Some(mlprof_events::Stage::Validate);
-        assert!(missing(NAME, validated).contains("not of a fit"));
+        assert!(missing(NAME, validated).contains("not cover a fit"));
     }
 
     /// Builds a report with 100 recorded steps that allocate 1 MiB each. Each step leaves `bytes`

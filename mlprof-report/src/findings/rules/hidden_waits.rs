@@ -12,11 +12,12 @@ use crate::tensor::device_seconds;
 
 pub(super) static RULE: Rule = Rule {
     name: "hidden-waits",
-    condition: "in every step values of tensors are read, and the host waits longer than devices are busy",
+    condition: "every step reads tensor values, and the host waits longer than devices are busy",
     thresholds: &[Threshold {
         name: "share",
         default: 0.1,
-        why: "the part of the recorded steps that waiting must be beyond what devices were busy anyway",
+        why: "minimum share of the recorded steps for waiting, minus the time in which devices \
+              were busy",
     }],
     is_of_time: true,
     examine,
@@ -43,11 +44,11 @@ const WAITS: &[&str] = &[
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let (Report::Tensor(_), Some(steps)) = (facts.report, facts.steps) else {
-        return Outcome::no_inputs("only the report of the Tensor profiler has ops of steps");
+        return Outcome::no_inputs("only the Tensor profiler's report has ops of steps");
     };
     // An evaluation normally reads its results.
     if !matches!(facts.report.header().stage, None | Some(Stage::Fit)) {
-        return Outcome::no_inputs("the report is not of a fit");
+        return Outcome::no_inputs("the report does not cover a fit");
     }
     if facts.ops().iter().all(|row| row.kind != ActionKind::Op) {
         return Outcome::no_inputs("the report has no ops");
@@ -59,7 +60,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let longest = of(READS).max_by(|one, other| one.cpu_seconds.total_cmp(&other.cpu_seconds));
     let Some(read) = longest.filter(|_| calls >= steps) else {
         return Outcome::healthy([
-            Evidence::new("reads of values", grouped(calls)),
+            Evidence::new("value reads", grouped(calls)),
             Evidence::new("recorded steps", grouped(steps)),
         ]);
     };
@@ -85,9 +86,9 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let part = facts.share(saved);
     let evidence = [
         Evidence::new("waiting", duration(waited)),
-        Evidence::new("reads of values", grouped(calls)),
+        Evidence::new("value reads", grouped(calls)),
         Evidence::new("recorded steps", grouped(steps)),
-        Evidence::new("devices busy", duration(busy)),
+        Evidence::new("device busy time", duration(busy)),
     ];
     if part < limits[0] {
         return Outcome::healthy(evidence);
@@ -95,7 +96,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "Every step reads values of tensors ({}), which took {} ({}).",
+            "Every step reads tensor values ({}), which took {} ({}).",
             read.name,
             duration(waited),
             share(facts.share(waited), 1.0)
@@ -118,12 +119,12 @@ fn shortest_step(facts: &Facts<'_>) -> Option<f64> {
 fn remedy(framework: Framework) -> &'static str {
     match framework {
         Framework::Tch => {
-            "read the loss (`double_value`, `f64::try_from`) every so many steps, and add values up as \
-             tensors until then."
+            "read the loss (`double_value`, `f64::try_from`) only every few steps, and accumulate \
+             values as tensors in between."
         }
         _ => {
-            "read values (`to_scalar`, `to_vec…`) every so many steps, and add them up as tensors, \
-             detached, until then."
+            "read values (`to_scalar`, `to_vec…`) only every few steps, and accumulate them as \
+             detached tensors in between."
         }
     }
 }
@@ -175,7 +176,7 @@ mod tests {
         for (busy, told) in [(1.0, "1.00 s"), (0.8, "800 ms")] {
             let finding = found(NAME, recorded(rows(busy)));
             close(finding.cost.seconds, 2.0 - busy, 0.001);
-            let seen = finding.evidence.iter().find(|seen| seen.what == "devices busy");
+            let seen = finding.evidence.iter().find(|seen| seen.what == "device busy time");
             assert!(seen.is_some_and(|seen| seen.value == told), "{finding:?}");
         }
     }
@@ -206,7 +207,7 @@ mod tests {
         healthy(NAME, many(0.015));
         let mut tested = recorded(vec![op("candle::to_scalar", 100, 0.6)]);
         tested.header.stage = Some(mlprof_events::Stage::Test);
-        assert!(missing(NAME, tested).contains("not of a fit"));
+        assert!(missing(NAME, tested).contains("not cover a fit"));
         let mut short = recorded(vec![op("candle::to_scalar", 100, 0.6)]);
         short.recorded_steps = 1;
         assert!(missing(NAME, short).contains("1 step was recorded"));

@@ -13,41 +13,43 @@ use crate::{Report, TensorReport};
 
 pub(super) static RULE: Rule = Rule {
     name: "idle-cores",
-    condition: "in training batches about one core is busy, and the program may use many; or tch works with one \
-         thread on long ops",
+    condition: "training batches keep about one core busy although the program may use many, or \
+                tch runs long ops on one thread",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.5,
-            why: "the part of the run in which training batches must be under way, and of the recorded steps \
-              that long ops must be",
+            why: "minimum share of the run for training batches, and of the recorded steps for \
+                  long ops",
         },
         Threshold {
             name: "busy-cores",
             default: 1.3,
-            why: "so many cores are busy meanwhile at the most",
+            why: "maximum number of busy cores in training batches",
         },
         Threshold {
             name: "least-cores",
             default: 4.0,
-            why: "so many the program must be allowed to use: two are soon busy with data and the display",
+            why: "minimum number of cores that the program may use: data loading and the display \
+                  can keep two busy",
         },
         Threshold {
             name: "least-busy",
             default: 0.5,
-            why: "so much of a core must be busy meanwhile: else it waits, or other programs have the cores",
+            why: "minimum number of busy cores in training batches: below it, the thread waits, or \
+                  other programs have the cores",
         },
         Threshold {
             name: "divisible",
             default: 0.5,
-            why: "the part of what one core does that several would share: the rest each op does by itself \
-              (Amdahl's law)",
+            why: "share of single-core time that can run in parallel; the rest is serial (Amdahl's \
+                  law)",
         },
         Threshold {
             name: "seconds-per-op",
             default: 2e-3,
-            why: "ops that take longer on one thread are divided well among several, where the report has ops: \
-              what dividing takes is little of them",
+            why: "minimum mean duration of an op in seconds: longer single-threaded ops divide \
+                  well among threads, because the overhead is small",
         },
     ],
     is_of_time: true,
@@ -76,8 +78,8 @@ fn of_batches(facts: &Facts<'_>, limits: &[f64]) -> Result<Outcome, &'static str
     let seconds = batch.total_seconds;
     let busy = if seconds > 0.0 { cpu.process_seconds / seconds } else { 0.0 };
     let evidence = vec![
-        Evidence::new("cores busy in training batches", format!("{busy:.2}")),
-        Evidence::new("cores that it may use", grouped(cores)),
+        Evidence::new("busy cores in training batches", format!("{busy:.2}")),
+        Evidence::new("available cores", grouped(cores)),
         Evidence::new("training batches", duration(seconds)),
     ];
     let is_one = (limits[3]..=limits[1]).contains(&busy) && cores as f64 >= limits[2];
@@ -114,7 +116,10 @@ fn of_ops(
     let header = &report.header;
     let tch = header.frameworks.iter().find(|known| known.name == "tch");
     let threads = tch.and_then(|tch| tch.threads);
-    let threads = threads.ok_or("the report does not say how many threads work on an op of tch")?;
+    let threads = threads.ok_or(
+        "the report does not contain the number of threads for each op of \
+                                 tch",
+    )?;
     let cores = facts.cores()?;
     if header.world_size > 1 {
         return Err("several processes share the cores");
@@ -128,9 +133,9 @@ fn of_ops(
     let long = || facts.ops().iter().filter(is_long);
     let seconds: f64 = long().map(|row| row.self_cpu_seconds).sum();
     let evidence = [
-        Evidence::new("threads that work on an op", grouped(threads)),
-        Evidence::new("cores that it may use", grouped(cores)),
-        Evidence::new("ops that can be divided", duration(seconds)),
+        Evidence::new("threads for each op", grouped(threads)),
+        Evidence::new("available cores", grouped(cores)),
+        Evidence::new("divisible ops", duration(seconds)),
         Evidence::new("share", share(facts.share(seconds), 1.0)),
     ];
     let longest =
@@ -140,7 +145,7 @@ fn of_ops(
     Ok(Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "One thread of {} cores worked on ops of more than {} each, together {} ({}).",
+            "One thread of {} cores ran ops of more than {} each, {} in total ({}).",
             grouped(cores),
             duration(limits[5]),
             duration(seconds),
@@ -160,16 +165,16 @@ const DEVICE_WORKS: &str = "a device works meanwhile, which is not CPU time";
 fn remedy(framework: Framework) -> &'static str {
     match framework {
         Framework::Tch => {
-            "if ops are large, let more threads work on each (`tch::set_num_threads`, \
-             `OMP_NUM_THREADS`), or enlarge the batch; small ones are quickest on one thread."
+            "if ops are large, use more threads for each op (`tch::set_num_threads`, \
+             `OMP_NUM_THREADS`), or enlarge the batch; small ops are fastest on one thread."
         }
         Framework::Burn => {
-            "if ops are large, take a device that uses all cores (`burn-flex` with its feature \
-             `rayon`, or a GPU), or enlarge the batch; small ones are quickest on one thread."
+            "if ops are large, use a device that uses all cores (`burn-flex` with its feature \
+             `rayon`, or a GPU), or enlarge the batch; small ops are fastest on one thread."
         }
         _ => {
-            "if ops are large, let more threads work on each (`RAYON_NUM_THREADS`), or enlarge the \
-             batch; small ones are quickest on one thread."
+            "if ops are large, use more threads for each op (`RAYON_NUM_THREADS`), or enlarge the \
+             batch; small ops are fastest on one thread."
         }
     }
 }
@@ -214,7 +219,7 @@ mod tests {
         let mut rarely = busy(1.0, Some(8));
         rarely.header.wall_seconds = 10.0;
         healthy(NAME, rarely);
-        assert!(missing(NAME, busy(1.0, None)).contains("how many cores"));
+        assert!(missing(NAME, busy(1.0, None)).contains("number of cores"));
         assert!(missing(NAME, steps(100, 0.02)).contains("measure_cpu"));
     }
 
@@ -266,6 +271,6 @@ mod tests {
         assert!(missing(NAME, candle).contains("op of tch"));
         let mut nowhere = multiplied(1.6, 1, 8);
         nowhere.header.machine = None;
-        assert!(missing(NAME, nowhere).contains("how many cores"));
+        assert!(missing(NAME, nowhere).contains("number of cores"));
     }
 }

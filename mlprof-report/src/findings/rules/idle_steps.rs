@@ -10,12 +10,13 @@ use crate::number::{duration, grouped, share};
 
 pub(super) static RULE: Rule = Rule {
     name: "idle-steps",
-    condition: "training batches take longer than the CPU time of all threads of the process meanwhile",
+    condition: "training batches take longer than the CPU time of all threads of the process \
+                meanwhile",
     thresholds: &[Threshold {
         name: "share",
         default: 0.15,
-        why: "the part of the run in which training batches must be under way and no thread at work; the \
-          system's counting alone is off by some per cent",
+        why: "minimum share of the run in which training batches run but no thread works; the \
+              system's accounting alone is off by a few percent",
     }],
     is_of_time: true,
     examine,
@@ -25,7 +26,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let batch = facts.action(RUN_TRAINING_BATCH);
     let Some((batch, cpu)) = batch.and_then(|batch| Some((batch, batch.cpu?))) else {
         return Outcome::no_inputs(
-            "the report has no CPU time of run_training_batch (`SimpleProfiler::measure_cpu`)",
+            "the report has no CPU time of run_training_batch: turn on \
+             `SimpleProfiler::measure_cpu`",
         );
     };
     if matches!(facts.report, Report::Simple(report) if !report.device_regions.is_empty()) {
@@ -35,7 +37,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let evidence = [
         Evidence::new("training batches", duration(batch.total_seconds)),
         Evidence::new("CPU time of all threads meanwhile", duration(cpu.process_seconds)),
-        Evidence::new("times the thread gave its core away", grouped(cpu.voluntary_switches)),
+        Evidence::new("voluntary context switches of the thread", grouped(cpu.voluntary_switches)),
     ];
     if facts.share(idle) < limits[0] {
         return Outcome::healthy(evidence);
@@ -58,8 +60,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         cost: facts.cost(idle),
         // A device without reported activity may be working.
         confidence: Confidence::Hint,
-        remedy: "look for what is waited for: reading a value from a device, files, locks, \
-                 messages of other processes, sleep; or another program has the cores."
+        remedy: "find the wait: reading a value from a device, files, locks, messages of other \
+                 processes, or sleep; otherwise another program uses the cores."
             .to_owned(),
     }])
 }

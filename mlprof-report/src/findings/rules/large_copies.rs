@@ -9,28 +9,29 @@ use crate::number::{bytes, duration, grouped, share};
 
 pub(super) static RULE: Rule = Rule {
     name: "large-copies",
-    condition: "copies of large blocks, such as whole batches, are a large part of the run",
+    condition: "copies of large blocks, such as whole batches, take a large part of the run",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.1,
-            why: "the part of the run that copying must be, by the next number",
+            why: "minimum share of the run for copies, computed with `bytes-per-second`",
         },
         Threshold {
             name: "bytes-per-second",
             default: 10e9,
-            why: "how fast one thread copies what is in no cache, into memory that the program has used before",
+            why: "copy rate of one thread for uncached data into memory that the program has \
+                  already used",
         },
         Threshold {
             name: "new-bytes-per-second",
             default: 2e9,
-            why: "how fast it copies into memory that the system must give first, page by page",
+            why: "copy rate into memory that the system must first provide, page by page",
         },
         Threshold {
             name: "bytes-of-new-blocks",
             default: 32.0 * 1024.0 * 1024.0,
-            why: "blocks of this size and above are given back to the system when they are freed, as glibc's \
-              allocator does, so that each is new",
+            why: "minimum size of blocks that go back to the system when they are freed, as in \
+                  glibc's allocator, so that each is new",
         },
     ],
     is_of_time: true,
@@ -39,12 +40,12 @@ pub(super) static RULE: Rule = Rule {
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let Report::Memory(report) = facts.report else {
-        return Outcome::no_inputs("only the report of memory has copies");
+        return Outcome::no_inputs("only the memory profiler's report has copies");
     };
     let copies = &report.copies.blocks;
     if copies.blocks == 0 {
         return Outcome::no_inputs(
-            "no large copy is known: those of programs built by `mlprof run --memory` are",
+            "the report has no large copies: build the program with `mlprof run --memory`",
         );
     }
     let seconds = seconds_of_copies(copies, &limits[1..]);
@@ -58,7 +59,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "{} were copied in {} large copies, which takes some {} ({}).",
+            "{} were copied in {} large copies, which takes about {} ({}).",
             bytes(copies.bytes),
             grouped(copies.blocks),
             duration(seconds),
@@ -68,8 +69,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         place: largest(copies).map_or_else(Place::default, Place::action),
         cost: facts.estimated_cost(seconds),
         confidence: Confidence::Hint,
-        remedy: "lend what is copied (`&[f32]`, `Arc<[f32]>`), or hand it on \
-                 (`Tensor::from_vec` takes a `Vec`, where `Tensor::new` copies a slice)."
+        remedy: "borrow the data instead of copying it (`&[f32]`, `Arc<[f32]>`), or move it \
+                 (`Tensor::from_vec` takes a `Vec`, while `Tensor::new` copies a slice)."
             .to_owned(),
     }])
 }
@@ -119,7 +120,7 @@ mod tests {
         close(finding.cost.seconds, 1.0, 0.001);
         assert_eq!(finding.place.action.as_deref(), Some("load_batch"));
         healthy(NAME, copied(40_000_000, 1_000_000));
-        assert!(missing(NAME, copied(0, 1)).contains("no large copy"));
+        assert!(missing(NAME, copied(0, 1)).contains("no large copies"));
     }
 
     #[test]

@@ -14,17 +14,17 @@ use crate::samples::waits::Waits;
 
 pub(super) static RULE: Rule = Rule {
     name: "lock-waits",
-    condition: "the thread that trains waits for locks for a large part of the run",
+    condition: "the training thread waits for locks for a large part of the run",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.1,
-            why: "the part of the run in which training batches must be under way and wait for locks",
+            why: "minimum share of the run in which training batches wait for locks",
         },
         Threshold {
             name: "least-ticks",
             default: 20.0,
-            why: "so often it must have been seen, that chance does not decide",
+            why: "minimum number of samples with a lock wait, so that chance does not dominate",
         },
     ],
     is_of_time: true,
@@ -53,7 +53,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     };
     let Some(samples) = samples.filter(|samples| samples.samples > 0) else {
         return Outcome::no_inputs(
-            "the report has no samples of stacks (`AdvancedProfiler::sampled`, on Linux)",
+            "the report has no stack samples: turn on `AdvancedProfiler::sampled` (Linux)",
         );
     };
     let is_batch = |action: &&crate::samples::ActionSamples| {
@@ -66,10 +66,10 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let ticks: u64 = waits.iter().map(|waits| waits.ticks).sum();
     let seconds = ticks as f64 * samples.seconds_per_tick;
     let evidence = [
-        Evidence::new("waiting for locks", duration(seconds)),
-        Evidence::new("seen so often", grouped(ticks)),
+        Evidence::new("wait for locks", duration(seconds)),
+        Evidence::new("samples with a lock wait", grouped(ticks)),
         Evidence::new(
-            "waiting for anything",
+            "wait for anything",
             duration(batch.all.waiting_ticks as f64 * samples.seconds_per_tick),
         ),
     ];
@@ -80,7 +80,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "Training batches waited for locks {} ({}), most of it in {}.",
+            "Training batches waited for locks for {} ({}), mostly in {}.",
             duration(seconds),
             share(facts.share(seconds), 1.0),
             name(samples, most)
@@ -89,8 +89,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         place: Place { source: source(samples, most), ..Place::action(RUN_TRAINING_BATCH) },
         cost: facts.cost(seconds),
         confidence: Confidence::Likely,
-        remedy: "hold the lock shorter (copy out what is needed, then work on it), or hand things \
-                 over through a channel; look at which other thread has it meanwhile."
+        remedy: "hold the lock for a shorter time (copy the data, then work on the copy), or pass \
+                 data through a channel; check which other thread holds the lock."
             .to_owned(),
     }])
 }

@@ -6,17 +6,17 @@ use crate::numerics::{TroubleKind, TroubleLimits};
 
 pub(super) static RULE: Rule = Rule {
     name: "lost-precision",
-    condition: "numbers of 16 bits are so small that they lose digits, or nearly as large as can be",
+    condition: "16-bit numbers are so small that they lose digits, or close to the largest `f16`",
     thresholds: &[
         Threshold {
             name: "subnormals",
             default: TroubleLimits::DEFAULT.subnormals,
-            why: "the part of numbers that must be subnormal",
+            why: "minimum share of subnormal numbers",
         },
         Threshold {
             name: "part-of-largest",
             default: TroubleLimits::DEFAULT.part_of_largest,
-            why: "the part of 65,504 that the largest number of an `f16` must be above",
+            why: "minimum ratio of the largest `f16` in the tensor to 65,504",
         },
     ],
     is_of_time: false,
@@ -28,7 +28,8 @@ static NUMBERS: OfNumbers = OfNumbers {
     kinds: &[TroubleKind::LostPrecision],
     looks_at: |row| matches!(&*row.element_type, "f16" | "bf16"),
     rows: "tensors of 16 bits",
-    remedy: "scale the loss (and gradients back before the step), use `bf16`, or compute this layer with 32 bits.",
+    remedy: "scale the loss (and unscale gradients before the step), use `bf16`, or compute this \
+             layer in 32 bits.",
     limits: |limits| TroubleLimits {
         subnormals: limits[0],
         part_of_largest: limits[1],

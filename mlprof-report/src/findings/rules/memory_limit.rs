@@ -11,12 +11,12 @@ use crate::number::{bytes, grouped, share};
 
 pub(super) static RULE: Rule = Rule {
     name: "memory-limit",
-    condition: "counters show that nearly all of a device's memory is taken",
+    condition: "counters show that nearly all memory of a device is used",
     thresholds: &[Threshold {
         name: "share",
         default: 0.95,
-        why: "the part of a device's memory that must be taken: a little more of anything, and an allocation \
-          fails; allocators that keep what they once had come close without need",
+        why: "minimum share of a device's memory in use: a slightly larger allocation fails; \
+              caching allocators can reach it without need",
     }],
     is_of_time: true,
     examine,
@@ -38,15 +38,15 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         known.max_by(|one, other| part(one.1.max, one.2).total_cmp(&part(other.1.max, other.2)));
     let Some((device, taken, all)) = fullest else {
         return Outcome::no_inputs(
-            "the report does not say how much memory a device has and how much of it is taken \
-             (`DeviceCounters`, beside the Tensor profiler)",
+            "the report does not contain the used and total memory of a device: add \
+             `DeviceCounters` next to the Tensor profiler",
         );
     };
     let most = taken.max as u64;
     let evidence = [
-        Evidence::new(format!("taken of device {device} at most"), bytes(most)),
-        Evidence::new("in the mean", bytes(taken.mean as u64)),
-        Evidence::new("all of it", bytes(all)),
+        Evidence::new(format!("peak memory use of device {device}"), bytes(most)),
+        Evidence::new("mean memory use", bytes(taken.mean as u64)),
+        Evidence::new("total memory", bytes(all)),
         Evidence::new("samples", grouped(taken.samples)),
     ];
     if part(taken.max, all) < limits[0] {
@@ -55,7 +55,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "Of device {device}'s memory {} of {} were taken ({}).",
+            "Device {device} used {} of its {} of memory ({}).",
             bytes(most),
             bytes(all),
             share(part(taken.max, all), 1.0)
@@ -73,12 +73,13 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
 fn remedy(framework: Framework) -> &'static str {
     match framework {
         Framework::Burn => {
-            "make room before it is needed: smaller batches with more gradients accumulated \
-             (`SupervisedTraining::grads_accumulation`), gradient checkpointing, or numbers of 16 bits."
+            "make room ahead of time: use smaller batches with more gradient accumulation \
+             (`SupervisedTraining::grads_accumulation`), gradient checkpointing, or 16-bit \
+             numbers."
         }
         _ => {
-            "make room before it is needed: smaller batches with more gradients accumulated, or numbers \
-             of 16 bits; the peak in the report of memory says what has it."
+            "make room ahead of time: use smaller batches with more gradient accumulation, or \
+             16-bit numbers; the peak in the memory report lists the largest holders."
         }
     }
 }
@@ -113,9 +114,9 @@ mod tests {
     fn a_device_that_is_nearly_full_is_found_and_one_with_room_is_not() {
         let finding = found(NAME, taken(0.99, Some(1 << 30)));
         assert_eq!((finding.confidence, finding.cost.seconds), (Confidence::Hint, 0.0));
-        assert!(finding.sentence.contains("device 1"), "{finding:?}");
+        assert!(finding.sentence.contains("Device 1"), "{finding:?}");
         healthy(NAME, taken(0.5, Some(1 << 30)));
-        assert!(missing(NAME, taken(0.99, None)).contains("how much memory"));
+        assert!(missing(NAME, taken(0.99, None)).contains("total memory"));
         assert!(missing(NAME, recorded(Vec::new())).contains("DeviceCounters"));
     }
 }

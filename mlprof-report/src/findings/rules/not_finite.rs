@@ -11,7 +11,7 @@ use crate::numerics::{NumericsReport, RecordedTensor, shown_number};
 
 pub(super) static RULE: Rule = Rule {
     name: "not-finite",
-    condition: "a number of a tensor is NaN or infinite",
+    condition: "a tensor contains NaN or infinity",
     thresholds: &[],
     is_of_time: false,
     examine,
@@ -26,7 +26,7 @@ fn examine(facts: &Facts<'_>, _limits: &[f64]) -> Outcome {
             true => Outcome::no_inputs("no step was recorded or watched"),
             false => Outcome::healthy([
                 Evidence::new("steps", grouped(report.steps)),
-                Evidence::new("watched all", report.is_watched.to_string()),
+                Evidence::new("fully watched", report.is_watched.to_string()),
             ]),
         };
     };
@@ -51,7 +51,7 @@ fn evidence(report: &NumericsReport, first: &RecordedTensor) -> Vec<Evidence> {
         Evidence::new("NaN", grouped(first.statistics.nans)),
         Evidence::new("infinite", grouped(first.statistics.infinities)),
         Evidence::new("numbers", grouped(first.statistics.count)),
-        Evidence::new("tensors that were not finite", grouped(report.not_finite)),
+        Evidence::new("non-finite tensors", grouped(report.not_finite)),
     ];
     // If a device only counted the numbers, the range of the input is unknown.
     if let Some(input) = first.input.as_ref().filter(|input| input.minimum.is_some()) {
@@ -67,22 +67,24 @@ fn remedy(report: &NumericsReport, first: &RecordedTensor) -> String {
         // notes explain why it is unknown.
         let frameworks = &report.header.frameworks;
         let op = match frameworks.iter().any(|framework| framework.name == "tch") {
-            true => "look at ops in every step (`NumericsProfiler::ops(true)`)".to_owned(),
+            true => "turn on `NumericsProfiler::ops(true)`".to_owned(),
             false => ops_remedy(frameworks, " --numerics"),
         };
         return format!(
-            "look at what is computed there; to have the op named, {op}; `stop_on_nan(true)` ends the training there."
+            "look at the computation there; to name the op, {op}; `stop_on_nan(true)` ends the \
+             training there."
         );
     }
     let remedy = match &first.input {
         Some(input) if input.is_finite() => {
-            "what this place computes makes it: look for a logarithm or a division of 0, a root of what is below 0, an \
-             exponential of a large number, or numbers of 16 bits; `stop_on_nan(true)` ends the training there, and \
-             `save_tensors(true)` keeps the tensors."
+            "look for the operation that creates it: a logarithm or a division of 0, a root of a \
+             negative number, an exponential of a large number, or 16-bit numbers; \
+             `stop_on_nan(true)` ends the training there, and `save_tensors(true)` keeps the \
+             tensors."
         }
         _ => {
-            "look at what it is computed from: wrap the layers before it (`.profile_layer(…)`), so that the first one is named; \
-             `stop_on_nan(true)` ends the training there."
+            "look at the source of its input: wrap the layers before it (`.profile_layer(…)`) to \
+             name the first one; `stop_on_nan(true)` ends the training there."
         }
     };
     remedy.to_owned()
@@ -106,7 +108,7 @@ mod tests {
         assert_eq!(finding.confidence, Confidence::Certain);
         assert_eq!(finding.place.action.as_deref(), Some("[module]Linear: head"));
         assert_eq!(finding.place.source.as_deref(), Some("src/net.rs:36"));
-        assert!(finding.sentence.starts_with("In step 12 what [module]Linear: head returned"));
+        assert!(finding.sentence.starts_with("In step 12 the output of [module]Linear: head"));
         let interval = crate::numerics::FaultInterval::Update;
         report.first_not_finite.as_mut().expect("it is there").interval = Some(Box::new(interval));
         report.header.frameworks =

@@ -10,12 +10,12 @@ use crate::tensor::device_seconds;
 
 pub(super) static RULE: Rule = Rule {
     name: "pageable-copies",
-    condition: "copies from or to pageable memory of the host take a notable part of the recorded steps",
+    condition: "copies from or to pageable host memory take a notable part of the recorded steps",
     thresholds: &[Threshold {
         name: "share",
         default: 0.05,
-        why: "the part of the recorded steps that such copies must be: pinned ones take a half or less, \
-          and run beside kernels",
+        why: "minimum share of the recorded steps for such copies: pinned copies take half the \
+              time or less, and overlap with kernels",
     }],
     is_of_time: true,
     examine,
@@ -23,10 +23,10 @@ pub(super) static RULE: Rule = Rule {
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let Report::Tensor(_) = facts.report else {
-        return Outcome::no_inputs("only the report of the Tensor profiler has copies");
+        return Outcome::no_inputs("only the Tensor profiler's report has copies");
     };
     if facts.ops().iter().all(|row| !row.is_on_device) {
-        return Outcome::no_inputs("nothing ran on a device");
+        return Outcome::no_inputs("the report has no device activity");
     }
     let copies =
         || facts.ops().iter().filter(|row| row.is_on_device && row.name.contains("Pageable"));
@@ -53,12 +53,12 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         confidence: Confidence::Likely,
         remedy: match facts.framework {
             Framework::Tch => {
-                "pin batches before they are copied (`Tensor::pin_memory`), or keep the data on the \
-                 device: a small data set fits there whole."
+                "pin batches before you copy them (`Tensor::pin_memory`), or keep the data on the \
+                 device: a small data set fits there completely."
             }
             _ => {
                 "copy less often and more at once, or keep the data on the device: a small data \
-                 set fits there whole."
+                 set fits there completely."
             }
         }
         .to_owned(),

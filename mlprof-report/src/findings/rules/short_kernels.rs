@@ -11,11 +11,13 @@ use crate::tensor::device_seconds;
 
 pub(super) static RULE: Rule = Rule {
     name: "short-kernels",
-    condition: "kernels take less time on the device than their launches on the host, and the device is idle",
+    condition: "kernels take less time on the device than their launches on the host, and the \
+                device is idle",
     thresholds: &[Threshold {
         name: "share",
         default: 0.1,
-        why: "the part of the recorded steps that launching must be, of what the device was idle",
+        why: "minimum share of the recorded steps for launches, limited to the idle time of the \
+              device",
     }],
     is_of_time: true,
     examine,
@@ -41,8 +43,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let ran: u64 = kernels().map(|row| row.calls).sum();
     if launched == 0 || ran == 0 {
         return Outcome::no_inputs(
-            "the report has no launches of CUDA beside their kernels (the Tensor profiler on a \
-             machine with CUDA)",
+            "the report has no CUDA launches with their kernels: use the Tensor profiler on a \
+             machine with CUDA",
         );
     }
     let launching: f64 = launches().map(|row| row.self_cpu_seconds).sum();
@@ -64,7 +66,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "Kernels take {} on average and launching one {}: launching took {}, and the device \
+            "Kernels take {} on average and a launch takes {}: launches took {}, and the device \
              was busy {} of the time.",
             duration(mean_kernel),
             duration(mean_launch),
@@ -77,10 +79,13 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         confidence: Confidence::Likely,
         remedy: match facts.framework {
             Framework::Burn => {
-                "larger batches make each kernel do more; the feature `fusion` puts several into \
-                 one."
+                "use larger batches, so that each kernel does more; the feature `fusion` combines \
+                 several kernels into one."
             }
-            _ => "larger batches make each kernel do more; use ops that do several in one.",
+            _ => {
+                "use larger batches, so that each kernel does more; use ops that combine several \
+                  steps."
+            }
         }
         .to_owned(),
     }])

@@ -11,18 +11,19 @@ use crate::number::{duration, share};
 
 pub(super) static RULE: Rule = Rule {
     name: "slow-hooks",
-    condition: "the hooks that a callback or the module has for every batch take a large part of the run",
+    condition: "the per-batch hooks of a callback or of the module take a large part of the run",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.1,
-            why: "the part of the run that one type's hooks must be: what watches training should cost \
-              little of it",
+            why: "minimum share of the run for the hooks of one type: observing a training should \
+                  cost little",
         },
         Threshold {
             name: "least-steps",
             default: 20.0,
-            why: "so many steps there must be, that one hook whose thread lost its core does not decide",
+            why: "minimum number of steps, so that a single hook whose thread lost its core does \
+                  not dominate",
         },
     ],
     is_of_time: true,
@@ -81,7 +82,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
             hooks.iter().max_by(|one, other| one.total_seconds.total_cmp(&other.total_seconds));
         Finding {
             rule: RULE.name.to_owned(),
-            sentence: format!("Hooks of {owner} held training up for {} ({part}).", duration(all)),
+            sentence: format!("Hooks of {owner} delayed training by {} ({part}).", duration(all)),
             evidence: hooks
                 .iter()
                 .map(|hook| {
@@ -119,12 +120,12 @@ fn is_of_gradients(hook: &ActionFacts<'_>) -> bool {
 fn remedy(owner: &str) -> &'static str {
     match owner {
         EVENT_PROCESSOR => {
-            "the thread of metrics and renderer is behind: use fewer metrics in training, a renderer \
-             that draws less (`.renderer(…)`), or loggers that write less."
+            "the thread of metrics and renderer is behind: use fewer metrics in training, a \
+             renderer that draws less (`.renderer(…)`), or loggers that write less."
         }
         _ => {
-            "do it every so many batches, or hand what is to be written to a thread of its own; keep \
-             files open and do not flush them each time."
+            "run it only every few batches, or move the writing to a separate thread; keep files \
+             open and do not flush them each time."
         }
     }
 }

@@ -11,19 +11,19 @@ use crate::tensor::KeyAverage;
 
 pub(super) static RULE: Rule = Rule {
     name: "slow-matmul",
-    condition: "candle multiplies matrices on the processor for much of the recorded steps, and was built \
-         without a BLAS",
+    condition: "candle, built without a BLAS, multiplies matrices on the processor for much of the \
+                recorded steps",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.3,
-            why: "the part of the recorded steps that multiplying matrices must be",
+            why: "minimum share of the recorded steps for matrix multiplication",
         },
         Threshold {
             name: "saved",
             default: 0.5,
-            why: "the part of that which a BLAS saves at most: much of small matrices and on many cores, \
-              little of large ones on one",
+            why: "maximum share of that time that a BLAS saves: much for small matrices on many \
+                  cores, little for large ones on one core",
         },
     ],
     is_of_time: true,
@@ -39,23 +39,23 @@ const LIBRARIES: [&str; 2] = ["mkl", "accelerate"];
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let Report::Tensor(report) = facts.report else {
-        return Outcome::no_inputs("only the report of the Tensor profiler has ops");
+        return Outcome::no_inputs("only the Tensor profiler's report has ops");
     };
     let candle = report.header.frameworks.iter().find(|known| known.name == "candle");
     let Some(candle) = candle else {
-        return Outcome::no_inputs("the report does not say how candle was built");
+        return Outcome::no_inputs("the report does not contain the build features of candle");
     };
     let multiplied = || facts.ops().iter().filter(|row| is_multiplied(row));
     if multiplied().next().is_none() {
         return Outcome::no_inputs(
-            "the report has no ops of candle that multiply matrices (they are known under \
-             `mlprof run --ops`)",
+            "the report has no matrix multiplications of candle: run the program under `mlprof run \
+             --ops`",
         );
     }
     let seconds: f64 = multiplied().map(|row| row.self_cpu_seconds).sum();
     let library = LIBRARIES.into_iter().find(|library| candle.has(library));
     let evidence = [
-        Evidence::new("multiplying matrices", duration(seconds)),
+        Evidence::new("matrix multiplication", duration(seconds)),
         Evidence::new("share", share(facts.share(seconds), 1.0)),
         Evidence::new("BLAS", library.unwrap_or("none")),
     ];
@@ -66,7 +66,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "candle multiplied matrices by its own code for {} ({}).",
+            "candle multiplied matrices with its own code for {} ({}).",
             duration(seconds),
             share(facts.share(seconds), 1.0)
         ),
@@ -76,9 +76,9 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         // candle's own code is also fast, so only a measurement of both decides.
         confidence: Confidence::Hint,
         remedy:
-            "try candle's feature `mkl` (x86-64) or `accelerate` (macOS), which hand matrices \
-                 to a BLAS, on as few threads as leave rayon's their cores (`OMP_NUM_THREADS=1`), and \
-                 compare: `mlprof report AFTER.json --against BEFORE.json`."
+            "try candle's feature `mkl` (x86-64) or `accelerate` (macOS), which use a BLAS, with \
+             few threads so that rayon keeps its cores (`OMP_NUM_THREADS=1`), and compare: `mlprof \
+             report AFTER.json --against BEFORE.json`."
                 .to_owned(),
     }])
 }
@@ -128,10 +128,10 @@ mod tests {
         healthy(NAME, multiplied(0.2, &["avx2"]));
         let mut elsewhere = multiplied(1.2, &[]);
         elsewhere.header.frameworks.clear();
-        assert!(missing(NAME, elsewhere).contains("how candle was built"));
+        assert!(missing(NAME, elsewhere).contains("build features of candle"));
         let mut on_a_device = multiplied(1.2, &[]);
         on_a_device.key_averages.rows[0].device_seconds = 1.0;
-        assert!(missing(NAME, on_a_device).contains("no ops of candle"));
+        assert!(missing(NAME, on_a_device).contains("no matrix multiplications"));
         assert!(missing(NAME, steps(100, 0.02)).contains("Tensor"));
     }
 }

@@ -9,11 +9,12 @@ use crate::number::{duration, grouped, share};
 
 pub(super) static RULE: Rule = Rule {
     name: "synchronous-copies",
-    condition: "the host waits for copies to or from a device for a notable part of the recorded steps",
+    condition: "the host waits for copies to or from a device for a notable part of the recorded \
+                steps",
     thresholds: &[Threshold {
         name: "share",
         default: 0.05,
-        why: "the part of the recorded steps that the host must wait in them",
+        why: "minimum share of the recorded steps in which the host waits for copies",
     }],
     is_of_time: true,
     examine,
@@ -32,11 +33,11 @@ const COPIES: &[&str] = &[
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let Report::Tensor(_) = facts.report else {
-        return Outcome::no_inputs("only the report of the Tensor profiler has copies");
+        return Outcome::no_inputs("only the Tensor profiler's report has copies");
     };
     let is_driver = |name: &str| name.starts_with("cuda") || name.starts_with("cuM");
     if !facts.ops().iter().any(|row| !row.is_on_device && is_driver(&row.name)) {
-        return Outcome::no_inputs("the report has no calls of CUDA's driver");
+        return Outcome::no_inputs("the report has no calls of the CUDA driver");
     }
     let copies =
         || facts.ops().iter().filter(|row| !row.is_on_device && COPIES.contains(&&*row.name));
@@ -54,7 +55,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "The host waited for copies that block it ({}) for {} ({}).",
+            "The host waited for blocking copies ({}) for {} ({}).",
             copy.name,
             duration(seconds),
             share(facts.share(seconds), 1.0)
@@ -65,12 +66,12 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         confidence: Confidence::Likely,
         remedy: match facts.framework {
             Framework::Tch => {
-                "copy pinned memory without waiting (`Tensor::pin_memory`, `to_device_` with \
-                 `non_blocking`), and read values every so many steps only."
+                "copy pinned memory asynchronously (`Tensor::pin_memory`, `to_device_` with \
+                 `non_blocking`), and read values only every few steps."
             }
             _ => {
-                "copy the next batch while the device works on this one, from a thread of its own, \
-                 and read values every so many steps only."
+                "copy the next batch on a separate thread while the device works on the current \
+                 one, and read values only every few steps."
             }
         }
         .to_owned(),

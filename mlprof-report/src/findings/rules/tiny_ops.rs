@@ -11,35 +11,36 @@ use crate::tensor::KeyAverage;
 
 pub(super) static RULE: Rule = Rule {
     name: "tiny-ops",
-    condition: "much of the recorded steps goes into many ops that each take hardly longer than a call: most of it, or \
-         less where there are thousands",
+    condition: "much of the recorded steps goes into many ops that take little longer than a call: \
+                most of it, or less with thousands of ops",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.5,
-            why: "the part of the recorded steps that such ops must be",
+            why: "minimum share of the recorded steps for tiny ops",
         },
         Threshold {
             name: "seconds-per-op",
             default: 10e-6,
-            why: "ops that take less are called tiny: finding the kernel, checking shapes and making the \
-              tensor that comes out take some microseconds of it",
+            why: "maximum mean duration of a tiny op in seconds: selecting the kernel, checking \
+                  shapes and creating the output take a few microseconds",
         },
         Threshold {
             name: "least-ops-per-step",
             default: 100.0,
-            why: "so many of them a step must have, that there is something to put together",
+            why: "minimum number of tiny ops in a step, so that there is something to combine",
         },
         Threshold {
             name: "share-of-many",
             default: 0.33,
-            why: "the part that they must be where a step has very many: nobody writes those one by one, so a \
-              loop over elements or time steps makes them",
+            why: "minimum share of the recorded steps where a step has very many tiny ops, which \
+                  come from a loop over elements or time steps",
         },
         Threshold {
             name: "many-ops-per-step",
             default: 1000.0,
-            why: "so many tiny ops in a step are very many: networks of hundreds of layers have fewer",
+            why: "number of tiny ops in a step from which they are very many: networks with \
+                  hundreds of layers have fewer",
         },
     ],
     is_of_time: true,
@@ -61,7 +62,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let calls: u64 = tiny().map(|row| row.calls).sum();
     let per_step = calls as f64 / steps as f64;
     let evidence = [
-        Evidence::new("in tiny ops", duration(seconds)),
+        Evidence::new("tiny ops", duration(seconds)),
         Evidence::new("share", share(facts.share(seconds), 1.0)),
         Evidence::new("tiny ops per step", grouped(per_step.round() as u64)),
         Evidence::new("all ops", grouped(ops().map(|row| row.calls).sum())),
@@ -74,7 +75,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "{} ops per step take less than {} each, together {} ({}).",
+            "{} ops per step take less than {} each, {} in total ({}).",
             grouped(per_step.round() as u64),
             duration(limits[1]),
             duration(seconds),
@@ -100,21 +101,21 @@ fn is_driver_call(name: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()))
 }
 
-const LOOP: &str = "a loop calls them: compute its turns in one op on a whole tensor, where they do not depend on each other;";
+const LOOP: &str = "a loop calls them: compute independent iterations in one op on a whole tensor;";
 
 fn remedy(framework: Framework) -> &'static str {
     match framework {
         Framework::Burn => {
-            "larger batches make each op do more; on CubeCL's devices the feature `fusion` puts \
-             several into one."
+            "use larger batches, so that each op does more; on CubeCL devices the feature `fusion` \
+             combines several ops into one."
         }
         Framework::Tch => {
-            "larger batches make each op do more; use ops that do several in one (`linear`, \
-             `layer_norm`, `scaled_dot_product_attention`) in place of their parts."
+            "use larger batches, so that each op does more; use combined ops (`linear`, \
+             `layer_norm`, `scaled_dot_product_attention`) instead of their parts."
         }
         _ => {
-            "larger batches make each op do more; use ops that do several in one (`affine`, \
-             `softmax_last_dim`, `layer_norm`) in place of their parts."
+            "use larger batches, so that each op does more; use combined ops (`affine`, \
+             `softmax_last_dim`, `layer_norm`) instead of their parts."
         }
     }
 }

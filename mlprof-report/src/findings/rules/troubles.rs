@@ -38,7 +38,8 @@ impl OfNumbers {
         let looked_at =
             report.tensors.iter().filter(|row| has_enough(row) && (self.looks_at)(row)).count();
         if looked_at == 0 {
-            let missing = format!("the report has no {} of more than one recorded step", self.rows);
+            let missing =
+                format!("the report has no {} from more than one recorded step", self.rows);
             return Outcome::NoInputs(missing);
         }
         let all = troubles_by(&report.tensors, &(self.limits)(limits));
@@ -64,12 +65,12 @@ impl OfNumbers {
         let (what, mut evidence) = (capitalized(&first.what), first.evidence.clone());
         let sentence = match others.len() {
             0 => format!("{what}: {}.", first.advice),
-            1 => format!("{what}, and one more is alike: {}.", first.advice),
-            count => format!("{what}, and {count} more are alike: {}.", first.advice),
+            1 => format!("{what}, and one more is similar: {}.", first.advice),
+            count => format!("{what}, and {count} more are similar: {}.", first.advice),
         };
         if !others.is_empty() {
             let names = others.iter().map(|other| label::shown(&other.row.name));
-            evidence.push(Evidence::new("alike", label::first_of(names, LISTED)));
+            evidence.push(Evidence::new("similar", label::first_of(names, LISTED)));
         }
         Finding {
             rule: self.name.to_owned(),
@@ -88,7 +89,7 @@ const LISTED: usize = 8;
 
 /// Message for a report of another profiler.
 pub(super) const NO_NUMBERS: &str =
-    "the report is not of the numbers in tensors (the profiler \"numerics\")";
+    "the report does not cover tensor values: use the profiler \"numerics\"";
 
 /// Returns the location of a tensor. Outputs belong to the forward call of a module, parameters
 /// belong to a module.

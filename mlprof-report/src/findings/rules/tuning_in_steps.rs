@@ -8,18 +8,18 @@ use crate::number::{duration, grouped, share};
 
 pub(super) static RULE: Rule = Rule {
     name: "tuning-in-steps",
-    condition: "in the recorded steps the device compiles kernels or tries them out",
+    condition: "the device compiles or tunes kernels in the recorded steps",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.1,
-            why: "the part of the recorded steps that tuning must be",
+            why: "minimum share of the recorded steps for tuning",
         },
         Threshold {
             name: "warm-after",
             default: 10.0,
-            why: "after so many steps all shapes of an epoch should have been seen: tuning in earlier ones \
-              is a hint",
+            why: "number of steps after which all shapes of an epoch should have occurred: tuning \
+                  in earlier steps is a hint",
         },
     ],
     is_of_time: true,
@@ -28,10 +28,10 @@ pub(super) static RULE: Rule = Rule {
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let Report::Tensor(report) = facts.report else {
-        return Outcome::no_inputs("only the report of the Tensor profiler has kernels");
+        return Outcome::no_inputs("only the Tensor profiler's report has kernels");
     };
     if report.tuning.is_empty() && facts.ops().iter().all(|row| !row.is_on_device) {
-        return Outcome::no_inputs("nothing ran on a device");
+        return Outcome::no_inputs("the report has no device activity");
     }
     let seconds: f64 = report.tuning.iter().map(|kernel| kernel.device_seconds).sum();
     let first_step = report.cycles.last().map_or(0, |cycle| cycle.first_step);
@@ -50,7 +50,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "In the recorded steps the device compiled kernels or tried them out for {} ({}).",
+            "In the recorded steps the device compiled or tuned kernels for {} ({}).",
             duration(seconds),
             share(facts.share(seconds), 1.0)
         ),
@@ -61,10 +61,11 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
             true => Confidence::Likely,
             false => Confidence::Hint,
         },
-        remedy: "keep shapes the same from step to step (pad, leave out the last small batch), \
-                 keep CubeCL's cache of autotuning between runs, and record later steps \
-                 (`Schedule::skip_first`) if it is the first ones that tune."
-            .to_owned(),
+        remedy:
+            "keep shapes the same in all steps (pad, drop the last small batch), keep CubeCL's \
+                 autotune cache between runs, and record later steps (`Schedule::skip_first`) if \
+                 only the first ones tune."
+                .to_owned(),
     }])
 }
 
@@ -104,7 +105,7 @@ mod tests {
     fn warm_steps_are_not() {
         healthy(NAME, tuned(0.01, 50));
         healthy(NAME, recorded(vec![kernel("matmul", 100, 1.0)]));
-        assert!(missing(NAME, recorded(vec![op("aten::mm", 9, 1.0)])).contains("on a device"));
+        assert!(missing(NAME, recorded(vec![op("aten::mm", 9, 1.0)])).contains("device activity"));
         assert!(missing(NAME, steps(100, 0.02)).contains("Tensor"));
     }
 }

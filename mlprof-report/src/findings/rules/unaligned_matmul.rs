@@ -10,18 +10,18 @@ use crate::tensor::device_seconds;
 
 pub(super) static RULE: Rule = Rule {
     name: "unaligned-matmul",
-    condition: "16-bit matrices with sides that are no multiples of 8 are multiplied on a device",
+    condition: "a device multiplies 16-bit matrices whose sides are not multiples of 8",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.1,
-            why: "the part of the recorded steps that such ops must be, in device time",
+            why: "minimum share of device time in the recorded steps for such ops",
         },
         Threshold {
             name: "multiple",
             default: 8.0,
-            why: "the last two sides of a 16-bit matrix should be multiples of that: 16 bytes, which \
-              tensor cores take at once",
+            why: "required divisor of the last two sides of a 16-bit matrix: 8 numbers are the 16 \
+                  bytes that tensor cores read at once",
         },
     ],
     is_of_time: true,
@@ -40,8 +40,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     };
     if matmuls().next().is_none() {
         return Outcome::no_inputs(
-            "the report has no matrices multiplied on a device, told apart by their shapes \
-             (`group_by_input_shapes` of the Tensor profiler)",
+            "the report has no matrix multiplications on a device, grouped by input shapes: turn \
+             on `group_by_input_shapes` of the Tensor profiler",
         );
     }
     let unaligned =
@@ -49,8 +49,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let seconds = device_seconds(unaligned().map(|(row, _)| row));
     let all = device_seconds(matmuls().map(|(row, _)| row));
     let evidence = [
-        Evidence::new("on 16-bit matrices with odd sides", duration(seconds)),
-        Evidence::new("on all matrices", duration(all)),
+        Evidence::new("unaligned 16-bit matrices", duration(seconds)),
+        Evidence::new("all matrices", duration(all)),
     ];
     let longest = unaligned().max_by(|(one, _), (other, _)| {
         one.self_device_seconds.total_cmp(&other.self_device_seconds)
@@ -59,11 +59,11 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         return Outcome::healthy(evidence);
     };
     let mut evidence = Vec::from(evidence);
-    evidence.push(Evidence::new("the longest", crate::tensor::table::shapes_text(shapes)));
+    evidence.push(Evidence::new("longest op", crate::tensor::table::shapes_text(shapes)));
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "Multiplying 16-bit matrices whose sides are no multiples of {} took {} of device \
+            "Multiplying 16-bit matrices whose sides are not multiples of {} took {} of device \
              time ({}).",
             limits[1],
             duration(seconds),
@@ -76,7 +76,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         // much more slowly.
         confidence: Confidence::Hint,
         remedy: format!(
-            "pad what decides the sides (the vocabulary, hidden sizes, batches) to a multiple of {}.",
+            "pad the dimensions (the vocabulary, hidden sizes, batches) to a multiple of {}.",
             limits[1]
         ),
     }])

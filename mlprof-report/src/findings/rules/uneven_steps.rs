@@ -13,18 +13,19 @@ use crate::steps::StepSeries;
 
 pub(super) static RULE: Rule = Rule {
     name: "uneven-steps",
-    condition: "some steps, not the first, take so much longer than the median that it is a large part of all",
+    condition: "steps after the first take so much longer than the median that the excess is a \
+                large part of the total",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.15,
-            why: "the part of all steps that would be gone if each took what half of them take at most; \
-              a busy machine alone makes some 5 %",
+            why: "minimum share of all steps that would be saved if no step took longer than the \
+                  median; a busy machine alone causes about 5 %",
         },
         Threshold {
             name: "least-steps",
             default: 100.0,
-            why: "so many steps there must be, that a few do not decide",
+            why: "minimum number of steps, so that a few do not dominate",
         },
     ],
     is_of_time: true,
@@ -41,8 +42,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     });
     let Some((batch, rest)) = batch.and_then(|batch| Some((batch, batch.rest?))) else {
         return Outcome::no_inputs(
-            "the report does not say how the durations of steps are distributed: Simple's and the \
-             Tensor profiler's do, with a trainer",
+            "the report has no distribution of step durations: use the Simple or Tensor profiler \
+             with a trainer",
         );
     };
     if (batch.calls as f64) < limits[1] {
@@ -52,7 +53,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         |action: &&ActionFacts| action.hook() == OPTIMIZER_STEP || is_optimizer_update(action.name);
     let optimizer = facts.actions.iter().find(is_update);
     if optimizer.is_some_and(|optimizer| optimizer.calls * 10 < batch.calls * 9) {
-        return Outcome::no_inputs("gradients are accumulated: steps differ by what they do");
+        return Outcome::no_inputs("gradients are accumulated, so steps differ by design");
     }
     let all = excess(&batch, rest);
     let part = all / batch.total_seconds;
@@ -68,7 +69,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }
     let tail = tail(facts, &batch, all);
     if let Some((action, seconds)) = tail {
-        evidence.push(Evidence::new(format!("of it in {}", action.name), duration(seconds)));
+        evidence.push(Evidence::new(format!("time in {}", action.name), duration(seconds)));
     }
     let long = LongSteps::of(facts);
     evidence.extend(long.iter().flat_map(LongSteps::evidence));
@@ -81,7 +82,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         rule: RULE.name.to_owned(),
         sentence: format!(
             "Steps are uneven: half of them take at most {}, but the mean is {} and the longest \
-             {}; what is beyond the median is {} of all.",
+             {}; the excess over the median is {} of the total.",
             duration(rest.p50_seconds),
             duration(rest.mean_seconds),
             duration(rest.max_seconds),
@@ -97,13 +98,11 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
 }
 
 fn remedy(every: Option<u64>) -> String {
-    let every = every.map_or_else(String::new, |every| {
-        format!("every {every} steps something is done that others do not do; ")
-    });
+    let every = every
+        .map_or_else(String::new, |every| format!("every {every} steps there is extra work; "));
     format!(
-        "{every}look at what the long ones do: inputs of several lengths, shapes that are seen for the \
-         first time (compiling, tuning), work that is done every so many steps, or another program on \
-         this machine."
+        "{every}look at the long steps: inputs of several lengths, new shapes (compiling, tuning), \
+         periodic work, or another program on this machine."
     )
 }
 
@@ -214,11 +213,11 @@ mod tests {
             seen.map(|evidence| evidence.value.as_str())
         };
         assert_eq!(
-            seen("steps of 1.5 times the median"),
+            seen("steps longer than 1.5 times the median"),
             Some("20 of 200: 4, 14, 24, 34, 44, … (every 10)")
         );
-        assert!(seen("made long by").is_some_and(|part| part.starts_with("backward, 4.00 s")));
-        assert!(seen("slowest in them").is_some_and(|name| name.contains("backward")));
+        assert!(seen("longest part").is_some_and(|part| part.starts_with("backward, 4.00 s")));
+        assert!(seen("slowest action in long steps").is_some_and(|name| name.contains("backward")));
         assert!(finding.remedy.starts_with("every 10 steps"), "{finding:?}");
     }
 
@@ -231,7 +230,8 @@ mod tests {
         }
         report.step_series.push(steps);
         let finding = found(NAME, report);
-        let long = finding.evidence.iter().find(|seen| seen.what.starts_with("steps of 1.5"));
+        let long =
+            finding.evidence.iter().find(|seen| seen.what.starts_with("steps longer than 1.5"));
         let long = long.expect("which steps are long").value.as_str();
         assert_eq!(long, "21 of 200: 4, 14, 24, 34, 44, … (every 10)");
         assert!(finding.remedy.starts_with("every 10 steps"), "{finding:?}");
@@ -256,7 +256,7 @@ mod tests {
         healthy(NAME, recorded(0.01));
         let mut waits = recorded(0.2);
         waits.step_series[0].entries.iter_mut().for_each(|entry| entry.data_seconds = 0.01);
-        assert!(missing(NAME, waits).contains("distributed"));
+        assert!(missing(NAME, waits).contains("distribution"));
     }
 
     /// Checks that step durations remain known if more than 4,096 steps share entries.

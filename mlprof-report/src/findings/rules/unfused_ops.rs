@@ -11,17 +11,18 @@ use crate::tensor::KeyAverage;
 
 pub(super) static RULE: Rule = Rule {
     name: "unfused-ops",
-    condition: "on a CubeCL device elementwise ops that run one by one take a large part of the recorded steps",
+    condition: "unfused elementwise ops on a CubeCL device take a large part of the recorded steps",
     thresholds: &[
         Threshold {
             name: "share",
             default: 0.2,
-            why: "the part of the recorded steps that elementwise ops outside of fused blocks must be",
+            why: "minimum share of the recorded steps for elementwise ops outside of fused blocks",
         },
         Threshold {
             name: "least-ops-per-step",
             default: 10.0,
-            why: "so many of them a step must have: a few stand between ops that nothing fuses with",
+            why: "minimum number of such ops in a step: a few stand between ops that cannot be \
+                  fused",
         },
     ],
     is_of_time: true,
@@ -72,12 +73,12 @@ const OF_CUBECL: [&str; 2] = ["burn::fused[", "cubecl::"];
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let (Report::Tensor(_), Some(steps)) = (facts.report, facts.steps) else {
-        return Outcome::no_inputs("only the report of the Tensor profiler has ops of steps");
+        return Outcome::no_inputs("only the Tensor profiler's report has ops of steps");
     };
     let is_of_cubecl = |row: &KeyAverage| OF_CUBECL.iter().any(|of| row.name.starts_with(of));
     if !facts.ops().iter().any(is_of_cubecl) {
         return Outcome::no_inputs(
-            "the report has no ops of a CubeCL device (mlprof-burn's feature `cubecl`)",
+            "the report has no ops of a CubeCL device: turn on mlprof-burn's feature `cubecl`",
         );
     }
     let alone = || facts.ops().iter().filter(|row| is_elementwise(row) && own(row) > 0.0);
@@ -91,9 +92,9 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         .map(|row| row.calls)
         .sum();
     let evidence = [
-        Evidence::new("elementwise ops one by one", duration(seconds)),
+        Evidence::new("unfused elementwise ops", duration(seconds)),
         Evidence::new("share", share(facts.share(seconds), 1.0)),
-        Evidence::new("calls of them, those in fused blocks counted", grouped(calls)),
+        Evidence::new("calls of elementwise ops, fused or not", grouped(calls)),
         Evidence::new("fused blocks", grouped(blocks)),
     ];
     let longest = alone().max_by(|one, other| own(one).total_cmp(&own(other)));
@@ -101,18 +102,18 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let Some(longest) = longest.filter(|_| is_much) else { return Outcome::healthy(evidence) };
     let remedy = match blocks {
         0 => {
-            "turn on burn's feature `fusion`, which puts elementwise ops that follow each other \
-             into one kernel."
+            "turn on burn's feature `fusion`, which combines consecutive elementwise ops into one \
+             kernel."
         }
         _ => {
-            "keep elementwise ops of the same shape together: a read of a value, a view or an op \
-             of another shape between them ends a block."
+            "keep elementwise ops of the same shape together: reading a value, a view or an op of \
+             another shape between them ends a block."
         }
     };
     Outcome::Found(vec![Finding {
         rule: RULE.name.to_owned(),
         sentence: format!(
-            "Elementwise ops that run one by one took {} ({}).",
+            "Unfused elementwise ops took {} ({}).",
             duration(seconds),
             share(facts.share(seconds), 1.0)
         ),

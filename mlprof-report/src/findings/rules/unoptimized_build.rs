@@ -7,19 +7,20 @@ use crate::findings::rule::{Outcome, Rule, Threshold};
 
 pub(super) static RULE: Rule = Rule {
     name: "unoptimized-build",
-    condition: "the program was built with an opt-level below 3, as `cargo run` without `--release` does, or for size",
+    condition: "the program was built for size or with an opt-level below 3, for example by `cargo \
+                run` without `--release`",
     thresholds: &[
         Threshold {
             name: "saved-of-size",
             default: 0.86,
-            why: "the part of the time of Rust code that level 3 saves at most where the program was optimised \
-              for size: loops over numbers then do one number at a time, not eight",
+            why: "maximum share of Rust time that level 3 saves over a build for size, whose loops \
+                  process one number at a time instead of eight",
         },
         Threshold {
             name: "saved-of-2",
             default: 0.1,
-            why: "the part of the time of Rust code that level 3 saves at most where it was level 2: sorting and \
-              splitting text is some 6 % quicker, and loops over numbers are as quick",
+            why: "maximum share of Rust time that level 3 saves over level 2: sorting and \
+                  splitting text is about 6 % faster, and loops over numbers are as fast",
         },
     ],
     is_of_time: true,
@@ -29,8 +30,8 @@ pub(super) static RULE: Rule = Rule {
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let Some(build) = &facts.report.header().build else {
         return Outcome::no_inputs(
-            "the report does not say how the program was built (it is of `mlprof run`, or of an \
-             earlier version)",
+            "the report does not contain the build settings of the program: it was measured by \
+             `mlprof run` or by an earlier version",
         );
     };
     let evidence = [
@@ -77,8 +78,8 @@ impl Judged {
     fn of(level: &str, limits: &[f64]) -> Option<Self> {
         match level {
             "0" | "1" => Some(Self {
-                how: "without optimisation",
-                so: "its times say little of how long it need take",
+                how: "without optimization",
+                so: "its times are not representative",
                 // Level 3 saves nine tenths or more of the time of Rust code.
                 saved: 1.0,
                 confidence: Confidence::Likely,
@@ -87,19 +88,19 @@ impl Judged {
             }),
             "s" | "z" => Some(Self {
                 how: "for size",
-                so: "its loops over numbers may take several times as long as they need to",
+                so: "its loops over numbers can take several times as long as necessary",
                 saved: limits[0],
                 confidence: Confidence::Likely,
-                remedy: "set `opt-level = 3` in `[profile.release]`, which is the default there; leave `s` \
-                         and `z` to what must be small.",
+                remedy: "set `opt-level = 3` (the default) in `[profile.release]`; use `s` and `z` \
+                         only where the program must be small.",
             }),
             "2" => Some(Self {
-                how: "with less optimisation than there is",
-                so: "level 3 may be some per cent quicker",
+                how: "with reduced optimization",
+                so: "level 3 can be a few percent faster",
                 saved: limits[1],
                 confidence: Confidence::Hint,
-                remedy: "set `opt-level = 3` in the profile, and compare: `mlprof report AFTER.json --against \
-                         BEFORE.json`.",
+                remedy: "set `opt-level = 3` in the profile, and compare: `mlprof report \
+                         AFTER.json --against BEFORE.json`.",
             }),
             _ => None,
         }
@@ -160,6 +161,6 @@ mod tests {
 
     #[test]
     fn without_settings_nothing_is_said() {
-        assert!(missing(NAME, steps(100, 0.02)).contains("how the program was built"));
+        assert!(missing(NAME, steps(100, 0.02)).contains("build settings"));
     }
 }

@@ -8,17 +8,17 @@ use crate::numerics::{TroubleKind, TroubleLimits};
 
 pub(super) static RULE: Rule = Rule {
     name: "update-ratio",
-    condition: "a step changes a matrix by a large part of it, or by nearly nothing",
+    condition: "a step changes a matrix by a large part of its norm, or by almost nothing",
     thresholds: &[
         Threshold {
             name: "most",
             default: TroubleLimits::DEFAULT.largest_update,
-            why: "the part of its norm that a step may change",
+            why: "maximum change in a step, as a part of the matrix's norm",
         },
         Threshold {
             name: "least",
             default: TroubleLimits::DEFAULT.smallest_update,
-            why: "the part of its norm that a step must change",
+            why: "minimum change in a step, as a part of the matrix's norm",
         },
     ],
     is_of_time: false,
@@ -30,7 +30,7 @@ static NUMBERS: OfNumbers = OfNumbers {
     kinds: &[TroubleKind::LargeUpdate, TroubleKind::SmallUpdate],
     looks_at: |row| row.role == TensorRole::Update,
     rows: "updates",
-    remedy: "set the learning rate so that steps change parameters by about a thousandth.",
+    remedy: "set the learning rate so that a step changes parameters by about a thousandth.",
     limits: |limits| TroubleLimits {
         largest_update: limits[0],
         smallest_update: limits[1],

@@ -8,17 +8,17 @@ use crate::numerics::{TroubleKind, TroubleLimits};
 
 pub(super) static RULE: Rule = Rule {
     name: "vanishing-gradient",
-    condition: "a gradient is a tiny part of the others, or all of it is 0",
+    condition: "a gradient is a tiny part of the others, or entirely 0",
     thresholds: &[
         Threshold {
             name: "part-of-others",
             default: TroubleLimits::DEFAULT.part_of_others,
-            why: "the part of the usual gradient that it must be below: layers differ by a hundred times",
+            why: "maximum ratio to the usual gradient: layers differ by a factor of a hundred",
         },
         Threshold {
             name: "most",
             default: TroubleLimits::DEFAULT.least_gradient,
-            why: "and its root mean square must be below this: what is larger moves parameters",
+            why: "maximum root mean square of the gradient: larger ones still change parameters",
         },
     ],
     is_of_time: false,
@@ -30,7 +30,8 @@ static NUMBERS: OfNumbers = OfNumbers {
     kinds: &[TroubleKind::VanishingGradient],
     looks_at: |row| row.role == TensorRole::Gradient,
     rows: "gradients",
-    remedy: "look at what comes behind the layer: activations that saturate (use `relu` or `gelu`), a `detach`, too many layers without a normalisation or a residual connection.",
+    remedy: "look at the layers behind this one: saturating activations (use `relu` or `gelu`), a \
+             `detach`, or too many layers without a normalization or a residual connection.",
     limits: |limits| TroubleLimits {
         part_of_others: limits[0],
         least_gradient: limits[1],
@@ -52,7 +53,7 @@ mod tests {
         let gone = row(TensorRole::Gradient, "b.weight", &[&[0.0; 4], &[0.0; 4]]);
         let finding = found("vanishing-gradient", numbers(vec![usual.clone(), gone]));
         assert_eq!(finding.place.module.as_deref(), Some("b"));
-        assert!(!finding.sentence.contains("alike"), "{finding:?}");
+        assert!(!finding.sentence.contains("similar"), "{finding:?}");
         let small = row(TensorRole::Gradient, "b.weight", &[&[1e-4; 4], &[1e-4; 4]]);
         healthy("vanishing-gradient", numbers(vec![usual.clone(), small]));
         // A gradient that is not finite has not vanished. Another rule reports it.
@@ -65,10 +66,10 @@ mod tests {
             .map(|name| row(TensorRole::Gradient, name, &[&[0.0; 4], &[0.0; 4]]));
         let finding = found("vanishing-gradient", numbers([usual.as_slice(), &gone].concat()));
         assert!(
-            finding.sentence.ends_with(", and one more is alike: it hardly learns."),
+            finding.sentence.ends_with(", and one more is similar: it hardly learns."),
             "{finding:?}"
         );
-        assert_eq!(finding.evidence.last(), Some(&Evidence::new("alike", "b.bias")));
+        assert_eq!(finding.evidence.last(), Some(&Evidence::new("similar", "b.bias")));
         assert!(missing("vanishing-gradient", steps(100, 0.02)).contains("numerics"));
     }
 }

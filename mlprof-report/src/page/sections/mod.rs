@@ -42,8 +42,8 @@ pub(super) fn write_left_out(html: &mut String, sections: &[Section], limits: Li
         // Writing into a string cannot fail, so these results are ignored.
         let _ = writeln!(
             html,
-            "<p class=note>So that the page stays small, {} rows are left out, those of the least. <code>--json</code> in \
-             place of <code>--html</code> has all of them.</p>",
+            "<p class=note>To keep the page small, {} rows with the smallest values are left out. \
+             <code>--json</code> instead of <code>--html</code> has all of them.</p>",
             grouped(left_out as u64)
         );
     }

@@ -217,11 +217,11 @@ impl<'steps> Strip<'steps> {
     fn about(&self) -> String {
         let mut about = match self.shared_by {
             1 => "One bar per step".to_owned(),
-            shared => format!("One bar per {} steps, their mean", grouped(shared)),
+            shared => format!("One bar per {} steps, showing their mean", grouped(shared)),
         };
         let _ = write!(about, "; full height is {}", duration(self.highest));
         if self.bars.iter().any(|bar| bar.entry.mean_seconds() > self.highest) {
-            about.push_str(", longer ones are cut");
+            about.push_str(", longer bars are cut");
         }
         about
     }
@@ -241,14 +241,14 @@ fn write_quantiles(html: &mut String, series: &StepSeries, part: &Part) {
     };
     let table = table!(caption, rows, |(name, sum, is_part)| {
         let quantile = |share| if is_part { None } else { series.quantile(share) };
-        words("Part", "What the time went into") => name,
-        seconds("Sum", "Of all steps").bar() => sum,
-        share("Share", "Of all steps") => (is_part && all > 0.0).then(|| sum / all),
-        seconds("Mean", "Of a step") => sum / count,
-        seconds("p50", "Half of the steps took no longer") => quantile(0.5),
-        seconds("p95", "95 % of the steps took no longer") => quantile(0.95),
-        seconds("p99", "99 % of the steps took no longer") => quantile(0.99),
-        seconds("Max", "The longest step") => quantile(1.0),
+        words("Part", "Part of the step") => name,
+        seconds("Sum", "Sum over all steps").bar() => sum,
+        share("Share", "Share of all steps") => (is_part && all > 0.0).then(|| sum / all),
+        seconds("Mean", "Mean of a step") => sum / count,
+        seconds("p50", "Median of the steps") => quantile(0.5),
+        seconds("p95", "95th percentile of the steps") => quantile(0.95),
+        seconds("p99", "99th percentile of the steps") => quantile(0.99),
+        seconds("Max", "Longest step") => quantile(1.0),
     });
     table.write(html, part.limits);
 }

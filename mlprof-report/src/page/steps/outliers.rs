@@ -68,7 +68,8 @@ impl<'steps> Outliers<'steps> {
         if let Some(first) = first.filter(|first| self.is_long(first.seconds)) {
             let (first, median) = (duration(first.seconds), duration(self.median));
             let text = format!(
-                "The first step took {first}. It is compared with no other: the median, {median}, is that of later steps."
+                "The first step took {first}. It is not compared: the median, {median}, covers \
+                 later steps."
             );
             let _ = writeln!(html, "<p class=quiet>{}</p>", text::escape(&text));
         }
@@ -79,11 +80,11 @@ impl<'steps> Outliers<'steps> {
         let median = duration(self.median);
         let caption = match self.all > self.steps.len() {
             true => format!(
-                "The {} longest of {} steps that took {TIMES} times the median, {median}, or more",
+                "The {} longest of {} steps of at least {TIMES} times the median, {median}",
                 self.steps.len(),
                 grouped(self.all as u64)
             ),
-            false => format!("Steps that took {TIMES} times the median, {median}, or more"),
+            false => format!("Steps of at least {TIMES} times the median, {median}"),
         };
         let table = table!(caption, &self.steps, |step| {
             let is_alone = step.entry.count == 1;
@@ -94,26 +95,26 @@ impl<'steps> Outliers<'steps> {
                 let room = part.limits.name.saturating_sub(12);
                 format!("{}, {}", shown_within(&slowest.name, room), duration(slowest.seconds))
             });
-            count("Step", "Its number, from 0") => step.number,
-            words("Made long by", "The part that took the most beyond its usual time") =>
+            count("Step", "Number of the step, from 0") => step.number,
+            words("Longest part", "Part with the largest excess over its median") =>
                 if is_alone { made_long_by(step.entry, &usual) } else { String::new() },
-            seconds("Took", "How long the step took").bar() => step.seconds,
-            number("× median", "By what half of the steps took at the most") =>
+            seconds("Took", "Duration of the step").bar() => step.seconds,
+            number("× median", "Duration divided by the median of the steps") =>
                 step.seconds / self.median,
-            seconds("At", "Since the beginning of the stage") => step.entry.start_seconds,
-            seconds("Data", "Waiting for data") => data,
+            seconds("At", "Time since the start of the stage") => step.entry.start_seconds,
+            seconds("Data", "Wait for data") => data,
             seconds("Forward", "From the batch to the loss") => forward,
             seconds("Backward", "From the loss back to the gradients") => backward,
-            seconds("Collectives", "Waiting for other processes") =>
+            seconds("Collectives", "Wait for other processes") =>
                 collectives.filter(|seconds| *seconds > 0.0),
             seconds("Optimizer", "From the gradients to new parameters") => optimizer,
-            seconds("Other", "Callbacks, logging, what is between epochs") => other,
-            words("Slowest", "What took the most time itself in this step") => slowest,
+            seconds("Other", "Callbacks, logging and the time between epochs") => other,
+            words("Slowest", "Action with the most self time in this step") => slowest,
         });
         if table.is_empty() {
             let _ = writeln!(
                 html,
-                "<p class=quiet>No step took {TIMES} times the median, {}.</p>",
+                "<p class=quiet>No step took at least {TIMES} times the median, {}.</p>",
                 text::escape(&duration(self.median))
             );
             return;

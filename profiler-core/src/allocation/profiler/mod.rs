@@ -148,8 +148,8 @@ impl AllocationProfiler {
             let notes = &mut report.header.notes;
             if self.lease.is_none() {
                 notes.push(
-                    "another profiler of memory was there first: this one does not know who \
-                     allocated what"
+                    "another memory profiler was active first, so this one cannot attribute \
+                     allocations"
                         .to_owned(),
                 );
             }

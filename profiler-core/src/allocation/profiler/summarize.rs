@@ -29,14 +29,14 @@ pub(super) fn summarize(
     let mut header = header(collected, run, scopes, seconds_per_scope);
     if picture.dropped > 0 {
         header.notes.push(format!(
-            "{} blocks are in no tree: more were alive at once than can be remembered",
+            "{} blocks are in no tree: more blocks were alive at once than the profiler can store",
             picture.dropped
         ));
     }
     if picture.overflowed > 0 {
         header.notes.push(format!(
-            "{} calls found no room for a call path of their own; what they allocated stands at the \
-             path around them",
+            "{} calls found no room for their own call path; their allocations count for the \
+             enclosing path",
             picture.overflowed
         ));
     }

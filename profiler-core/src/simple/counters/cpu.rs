@@ -53,7 +53,7 @@ pub(super) use linux::{read_at_end, read_at_start};
 
 #[cfg(not(target_os = "linux"))]
 pub(super) fn read_at_start() -> Result<CpuCounters, String> {
-    Err("CPU time per action can be measured on Linux only".to_owned())
+    Err("CPU time per action requires Linux".to_owned())
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -112,6 +112,6 @@ mod linux {
     }
 
     fn explain(call: &str) -> String {
-        format!("CPU time is not complete: {call} failed: {}", io::Error::last_os_error())
+        format!("CPU time is incomplete: {call} failed: {}", io::Error::last_os_error())
     }
 }

@@ -5,7 +5,7 @@ pub(super) use linux::read;
 
 #[cfg(not(target_os = "linux"))]
 pub(super) fn read() -> Result<crate::report::simple::IoStatistics, String> {
-    Err("bytes read and written can be measured on Linux only".to_owned())
+    Err("bytes read and written require Linux".to_owned())
 }
 
 #[cfg(target_os = "linux")]
@@ -41,11 +41,11 @@ mod linux {
                 Err(error) => Err(explain(error)),
             }
         });
-        read.unwrap_or_else(|_| Err("a thread that was being torn down has no counters".into()))
+        read.unwrap_or_else(|_| Err("an exiting thread has no counters".into()))
     }
 
     fn explain(error: &io::Error) -> String {
-        format!("bytes read and written are not complete: cannot read {PATH}: {error}")
+        format!("bytes read and written are incomplete: cannot read {PATH}: {error}")
     }
 
     struct Reader {
