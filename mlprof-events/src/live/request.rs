@@ -201,7 +201,7 @@ mod tests {
         };
         assert_eq!(check(Some(1), None), Ok(()));
         assert_eq!(check(None, Some(LONGEST_RECORDING)), Ok(()));
-        assert!(check(Some(0), None).is_err_and(|error| error.contains("between 1 and 10000")));
+        assert!(check(Some(0), None).is_err_and(|error| error.contains("use 1 to 10000")));
         assert!(check(None, Some(LONGEST_RECORDING + 1)).is_err());
         assert!(check(None, None).is_err() && check(Some(1), Some(1)).is_err());
     }

@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        assert!(error("wait").contains("wait= in a schedule: expected a whole number"));
+        assert!(error("wait").contains("wait= in a schedule: use a whole number"));
         assert!(error("wait=-1").contains("wait=-1"));
         assert!(error("first=1").contains("\"first\""));
         assert!(error("active=0").contains("active = 0"));
