@@ -61,7 +61,7 @@ pub fn listen() {
         None => Err(NOT_BUILT.to_owned()),
     };
     if let Err(error) = begun {
-        say(format_args!("mlprof: nobody can look in while it runs: {error}"));
+        say(format_args!("mlprof: live inspection is off: {error}"));
     }
 }
 

@@ -28,7 +28,7 @@ fn the_run_measures_beside_whatever_is_activated() {
     assert_eq!(shop.calls().get("own_profiler::net::forward"), Some(&calls), "{run:?}");
     // The program's own copy of mlprof measures, but it was built without live support. The runtime
     // library's copy must not leave a socket.
-    let why = "nobody can look in while it runs: the program was built without live monitoring";
+    let why = "live inspection is off: the program was built without live monitoring";
     assert_eq!(run.stderr.matches(why).count(), 1, "{run:?}");
     let folder = runtime.path().join("mlprof");
     assert_eq!(std::fs::read_dir(folder).map_or(0, |sockets| sockets.count()), 0);
