@@ -152,7 +152,7 @@ fn a_beginning_of_a_path_is_translated_with_all_below_it_and_the_longest_counts(
     assert_eq!((found.pairs, found.only_after), (3, 0));
     assert_eq!(found.unused_names, ["feat", "features"], "said, and not silent");
     assert!(
-        text(&found, 5).contains("Unused name mapping: the other record has no feat, "),
+        text(&found, 5).contains("Unused name mapping: the other record has no feat.\n"),
         "{}",
         text(&found, 5)
     );
@@ -362,7 +362,7 @@ fn other_shapes_are_a_difference_and_sides_of_one_are_named() {
         let said = text(&found, 5);
         assert!(said.contains(&format!(": the shapes are {shapes}.\n")), "{said}");
         assert!(
-            said.contains(&format!("\nOther shapes: [module]Linear: fc {shapes}.\n")),
+            said.contains(&format!("\nDifferent shapes: [module]Linear: fc has {shapes}.\n")),
             "{said}"
         );
     }

@@ -169,7 +169,7 @@ fn what_cannot_be_put_together_is_said() {
     let (first, second) = (path(&files[0]), path(&files[1]));
     let said = error(&["merge", first, second, path(&nothing)], "nothing.json");
     assert!(
-        said.contains("2 of 4 ranks") && said.contains("r1.pt.trace.json is cut short"),
+        said.contains("2 of 4 ranks") && said.contains("r1.pt.trace.json is missing: "),
         "{said}"
     );
 }
