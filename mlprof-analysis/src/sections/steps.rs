@@ -64,7 +64,7 @@ fn by_colour(step: &StepBreakdown) -> impl Iterator<Item = (usize, i64)> {
 }
 
 fn outliers(steps: &[OutlierStep]) -> Table {
-    let table = table!("Outlier steps, much longer than the others", steps, |step| {
+    let table = table!("Steps much longer than the others", steps, |step| {
         let differences = step.differences.iter().map(difference).collect::<Vec<_>>();
         words("Step", "Step number") => step.number.to_string(),
         seconds("Time", "Duration of the step").bar() => ns(step.duration_ns),
