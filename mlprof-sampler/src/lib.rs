@@ -301,6 +301,12 @@ pub struct ReportedSessions {
     pub sessions: Vec<(u64, Option<Stage>)>,
 }
 
+#[cfg(all(
+    feature = "sampling",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(loom)
+))]
 impl ReportedSessions {
     /// Returns the nested stage of a session, or `None` if the session does not belong to the
     /// report.

@@ -279,7 +279,7 @@ fn a_limit_on_the_size_of_files_does_not_end_the_process() {
     let text = String::from_utf8_lossy(&played.stdout).into_owned();
     let errors = String::from_utf8_lossy(&played.stderr);
     assert!(played.status.success(), "{:?}: {text}{errors}", played.status);
-    assert!(text.contains("said: the file would be larger than this process may make"), "{text}");
+    assert!(text.contains("said: the file would exceed the limit on the size of files"), "{text}");
     assert!(text.contains("played to the end"), "{text}");
     assert!(errors.contains("cannot write") && errors.contains("ulimit -f"), "{errors}");
     assert_eq!(names(folder.path()), ["run.txt", "small"], "nothing temporary is left");

@@ -281,7 +281,7 @@ mod tests {
             let order = read(&format!("ACTIVITIES_LOG_FILE={path}")).expect("a config");
             assert_eq!(order.path, Path::new("/tmp/libkineto_activities_4711.json"), "{path}");
             let note = &order.notes[0];
-            assert!(note.contains("which is not below /tmp or /scratch/tmp"), "{note}");
+            assert!(note.contains("which is not in /tmp or /scratch/tmp"), "{note}");
         }
     }
 

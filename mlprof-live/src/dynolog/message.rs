@@ -125,11 +125,11 @@ mod tests {
             error(&huge),
             format!("the header states {} bytes of content, but 3 follow", u64::MAX)
         );
-        assert_eq!(error(&message("", b"")), "its kind is \"\"");
-        assert_eq!(error(&message("request", b"")), "its kind is \"request\"");
+        assert_eq!(error(&message("", b"")), "the message kind \"\" is unknown");
+        assert_eq!(error(&message("request", b"")), "the message kind \"request\" is unknown");
         let without_end =
             [8, 0, 0, 0, 0, 0, 0, 0].into_iter().chain([b'r'; 40]).collect::<Vec<_>>();
-        assert!(error(&without_end).starts_with("its kind is \"rrrr"));
+        assert!(error(&without_end).starts_with("the message kind \"rrrr"));
     }
 
     #[test]

@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(partly(&[]), Outcome::Taken);
         assert_eq!(answer(0, ""), Outcome::Taken);
         let Outcome::Partly(said) = answer(3, "too old") else { panic!("it says so") };
-        assert_eq!(said, "has rejected 3 of the values: too old");
+        assert_eq!(said, "rejected 3 of the values: too old");
         assert!(matches!(answer(0, "slow down"), Outcome::Partly(_)));
         assert!(matches!(partly(b"<html>"), Outcome::Refused(_)));
     }

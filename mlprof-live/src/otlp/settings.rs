@@ -283,8 +283,8 @@ mod tests {
         let problems = settings.problems.join("\n");
         for part in [
             "HEADERS: entry 1 does not have the form key=value",
-            "key is no header",
-            "INTERVAL=0 is no",
+            "key has an invalid value",
+            "INTERVAL=0 is not a number",
             "zstd",
             "delta",
         ] {

@@ -163,7 +163,7 @@ mod tests {
         let error = |line: &str| understand(line.as_bytes()).expect_err("no request");
         assert!(error("state").starts_with("the request is not JSON: "));
         assert_eq!(error("{}"), "the request lacks \"version\": 1");
-        assert!(error(r#"{"version": 2, "request": "state"}"#).contains("knows version 1"));
+        assert!(error(r#"{"version": 2, "request": "state"}"#).contains("supports version 1"));
         assert!(error(r#"{"version": 1, "request": "stat"}"#).contains("unknown variant `stat`"));
         let state = understand(br#"{"version": 1, "request": "state", "later": true}"#);
         assert_eq!(state, Ok(Request::State), "fields of later versions are ignored");

@@ -192,9 +192,12 @@ impl StepSeries {
     /// ```
     /// use mlprof_core::report::steps::{StepEntry, StepSeries};
     ///
-    /// let entry = |seconds| StepEntry { count: 1, seconds, ..StepEntry::default() };
-    /// let entries = vec![entry(2.0), entry(1.0), entry(9.0)];
-    /// let series = StepSeries { steps: 3, entries, ..StepSeries::default() };
+    /// let mut series = StepSeries::default();
+    /// for seconds in [2.0, 1.0, 9.0] {
+    ///     let mut entry = StepEntry::default();
+    ///     (entry.count, entry.seconds) = (1, seconds);
+    ///     series.entries.push(entry);
+    /// }
     /// assert_eq!(series.quantile(0.5), Some(2.0));
     /// ```
     pub fn quantile(&self, share: f64) -> Option<f64> {

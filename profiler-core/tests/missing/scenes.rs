@@ -147,7 +147,9 @@ fn of_tensor() -> Vec<Scene> {
         scene(
             "no_step",
             || fit(TensorProfiler::new(), 0, op),
-            &["step() was never called, and the first active step is 2 (counted from 0): call it"],
+            &[
+                "step() was never called, and the first active step is 2 (counted from 0), so the whole",
+            ],
         ),
         // The user of such a program cannot add the call. The report contains the reason, and
         // standard error does not.
@@ -328,7 +330,7 @@ fn of_samples() -> Vec<Scene> {
                 print!("{}", samples::paint(&report));
                 print_json(&Report::Samples(report));
             },
-            &["at 1 samples per second: the program was over too soon"],
+            &["at 1 samples per second: the program was too short or idle"],
         ),
         scene(
             "a_second_sampler",
@@ -338,7 +340,7 @@ fn of_samples() -> Vec<Scene> {
                 drop(profiler.profile("training_step"));
                 deliver(&profiler);
             },
-            &["another sampler is running in this process"],
+            &["another sampler is already running in this process"],
         ),
     ]
 }

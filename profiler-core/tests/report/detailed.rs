@@ -89,7 +89,7 @@ fn rows_can_be_chosen_and_sorted() {
     assert_eq!(shown, ["[TrainStep]DigitsCnn.training_step", "optimizer_step"]);
     position(all, "  Sum of all 8, 2 of them shown\n");
     let cpu = &all[position(all, "\nCPU time, all threads, in the order above\n")..];
-    assert_eq!(cpu.lines().skip(4).take_while(|line| !line.starts_with("With")).count(), 2);
+    assert_eq!(cpu.lines().skip(4).take_while(|line| !line.starts_with("Including")).count(), 2);
     // The summary of the whole run remains.
     let whole = paint(&report);
     let summary = whole.lines().find(|line| line.contains("in actions of thread main"));
@@ -265,7 +265,8 @@ fn bytes_have_a_table_of_their_own() {
         };
     }
     let text = paint(&report);
-    let table = &text[position(&text, "\nBytes read and written, all threads, most first\n")..];
+    let table =
+        &text[position(&text, "\nBytes read and written, all threads, most bytes first\n")..];
     let lines: Vec<Vec<&str>> =
         table.lines().skip(2).take(4).map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0].join(" "), "Read Written From storage To storage Action");

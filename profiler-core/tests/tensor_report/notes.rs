@@ -54,7 +54,7 @@ fn a_fit_that_ends_where_the_first_active_step_begins_says_so() {
     let text = fit(&profiler, 2);
     assert!(text.contains("\nSteps 0 to 1 (counted from 0): 6 events"), "{text}");
     let [note] = notes(&text)[..] else { panic!("{text}") };
-    assert!(note.contains("asks for 5 steps and fit had 2 steps"), "{note}");
+    assert!(note.contains("needs 5 steps and fit had 2 steps"), "{note}");
     // Work at the end of the trainer is still shown.
     profiler.setup(Stage::Fit, &RunContext::default());
     (0..2).for_each(|_| profiler.step());

@@ -145,7 +145,7 @@ fn a_long_wait_is_not_recorded_whole() {
         let text = profiler.summary();
         assert_eq!(first, Some(shown), "{steps} steps: {text}");
         let [note] = &report(&profiler).header.notes[..] else { panic!("{text}") };
-        assert!(note.contains(&format!("asks for 13 steps and fit had {steps} steps")), "{note}");
+        assert!(note.contains(&format!("needs 13 steps and fit had {steps} steps")), "{note}");
     }
 }
 

@@ -163,7 +163,7 @@ pub fn the_trace() {
     assert_eq!(slices(trace, "cuda_sync").len(), 1);
     assert_eq!(slices(trace, "overhead")[0]["name"], "CUDA: Buffer Flush");
     // CUPTI's own overhead is not a kernel and does not count as compilation.
-    assert!(ran.text.contains("took 5.00 µs of the host, 5.00 µs of it for CUDA: Buffer Flush"));
+    assert!(ran.text.contains("took 5.00 µs of host time, 5.00 µs of it for CUDA: Buffer Flush"));
     assert!(!ran.text.contains("Compiling and tuning"), "{}", ran.text);
     assert!(!ran.text.contains("timed by the host"), "{}", ran.text);
     let device = &trace["deviceProperties"][0];

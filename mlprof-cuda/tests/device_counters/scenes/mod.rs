@@ -108,7 +108,7 @@ pub const ALL: &[Scene] = &[
     Scene {
         name: "no rate",
         environment: &[("MLPROF_DEVICE_COUNTERS", "often")],
-        play: || failures::says("MLPROF_DEVICE_COUNTERS=often is no rate", 0),
+        play: || failures::says("MLPROF_DEVICE_COUNTERS=often is not a sampling rate", 0),
     },
     Scene {
         name: "forks while it samples",

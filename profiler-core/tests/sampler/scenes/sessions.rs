@@ -114,7 +114,8 @@ pub fn text_and_json() {
     let report: SamplesReport = sampler.stop();
     let text = mlprof_core::report::advanced::samples::paint(&report);
     println!("{text}");
-    for part in ["Samples in: inner", "arithmetic (work.rs:", "1000 Hz asked", "Threads\n", "main"]
+    for part in
+        ["Samples in: inner", "arithmetic (work.rs:", "1000 Hz requested", "Threads\n", "main"]
     {
         assert!(text.contains(part), "{part:?}");
     }

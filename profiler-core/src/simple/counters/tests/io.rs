@@ -214,7 +214,8 @@ fn the_report_shows_bytes_in_the_detailed_layout() {
     drop(scope);
     drop(profiler.profile("idle"));
     let text = profiler.summary();
-    let table = &text[text.find("\nBytes read and written, most first\n").expect("a table")..];
+    let table =
+        &text[text.find("\nBytes read and written, most bytes first\n").expect("a table")..];
     let row = table.lines().find(|line| line.ends_with("  save_checkpoint")).expect("a row");
     assert!(row.trim_start().starts_with("0 B  1.50 KiB"), "{text}");
     assert!(!table.contains("idle"), "{text}");
