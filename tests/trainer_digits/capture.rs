@@ -45,7 +45,7 @@ print(json.dumps({
     "input": rows(page("input_pipeline_analyzer")[1], "stepnum", "infeedTimeMs", "stepTimeMs"),
     "ops": rows(page("framework_op_stats")[0], "type", "operation", "occurrences"),
     "memory": sorted(page("memory_profile")[0]["memoryProfilePerAllocator"]),
-    "said": [row for table in overview for row in table.get("rows", []) if "in it: " in json.dumps(row)],
+    "said": [row for table in overview for row in table.get("rows", []) if "has no ops: " in json.dumps(row)],
     "monitor": monitor,
     "steps": sorted(int(number) for number in set(re.findall(rb"ProfilerStep#(\d+)", open(path, "rb").read()))),
 }))"#;
