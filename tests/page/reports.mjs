@@ -212,7 +212,7 @@ export const scenarios = {
     assert.equal(new Set(fills).size, 3, `each has a colour: ${fills}`);
     assert.deepEqual(await texts(page, `${picture} .key`), ["temporary", "activations", "parameters"]);
     const heading = await page.$eval(picture, (figure) => figure.previousElementSibling.textContent);
-    assert.match(heading, /The most was 57.0. KiB, 40.0 ms after .* in step 2: activations 70.2 %, parameters 28.1 %.* aten::conv2d in conv1: 30.0. KiB/);
+    assert.match(heading, /The peak was 57.0. KiB, 40.0 ms after .* in step 2: activations 70.2 %, parameters 28.1 %.* aten::conv2d in conv1: 30.0. KiB/);
     // The mark is at the peak, at two thirds of the width.
     const svg = await page.$(`${picture} svg`);
     await svg.scrollIntoView();
@@ -357,7 +357,7 @@ export const scenarios = {
     const page = await open();
     await settled(page);
     const shown = await page.evaluate(() => document.body.innerText);
-    assert.match(shown, /is left out: .* rows of tables/);
+    assert.match(shown, /are left out: .* rows of tables/);
     const visible = await page.$$eval("tbody tr", (rows) => rows.filter((row) => row.offsetParent !== null).length);
     assert.ok(visible < 500, `few rows at first: ${visible}`);
     await page.$eval(".more:not([hidden])", (button) => button.click());

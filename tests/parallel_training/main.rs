@@ -79,7 +79,7 @@ fn report_of_rank_0(program: Program, more: &[&str]) -> String {
 fn the_report_of_rank_0_names_who_holds_the_others_up(program: Program) {
     let report = report_of_rank_0(program, &["--slow-rank", "1", "--slow-by", "60"]);
     assert!(report.contains("\n2 of 2 ranks merged, fit\n"), "{report}");
-    assert!(report.contains("the 20 steps that all of them have"), "{report}");
+    assert!(report.contains("the 20 steps common to all ranks"), "{report}");
     assert!(report.contains("\nRank 1 is slow: "), "{report}");
     assert!(report.contains("\nIt loses the most in waiting for data, "), "{report}");
     let exposed = report.lines().find(|line| line.trim_start().starts_with("waiting for data "));
