@@ -195,7 +195,7 @@ fn who_captures_and_goes_away_leaves_nothing() {
     drop(client);
     program.wait_until(|state| !state.is_recording);
     let space = Client::of(port).capture(&request(1));
-    assert!(space.errors.is_empty() || space.errors[0].contains("nothing"), "{space:?}");
+    assert!(space.errors.is_empty() || space.errors[0].contains("no trace"), "{space:?}");
     program.steps(1);
     let (status, text, _) = program.end();
     assert!(status.success() && text.contains("wanted last: Interest()"), "{text}");
