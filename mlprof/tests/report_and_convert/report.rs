@@ -144,7 +144,10 @@ fn a_wrong_column_names_the_right_ones() {
         (&actions, r#""self", "mean""#),
     ] {
         let error = refused(&["report", text(file), "--sort", "speed"]);
-        assert!(error.contains(r#"cannot sort a table by "speed""#) && error.contains(choice), "{error}");
+        assert!(
+            error.contains(r#"cannot sort a table by "speed""#) && error.contains(choice),
+            "{error}"
+        );
     }
     for (file, option) in [
         (&ops, ["--filter", "x"]),

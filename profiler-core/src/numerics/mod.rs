@@ -66,8 +66,9 @@ use mlprof_events::{Observation, OpStart, TensorRole, uncounted};
 /// *Record*: with a [directory](Self::dirpath), each recorded step is written at its end, as JSON
 /// lines in `{stage}-{filename}[-{rank}].numerics.jsonl`. See
 /// [`RecordedTensor`](numerics::RecordedTensor) for the lines; the first line describes the run.
-/// Each recorded step contains its batch with a hash. The batch consists of the tensors that the program reported with
-/// `record_batch` of the plugins. Otherwise it is the input of the step's first module.
+/// Each recorded step contains its batch with a hash. The batch consists of the tensors that the
+/// program reported with `record_batch` of the plugins. Otherwise it is the input of the step's
+/// first module.
 ///
 /// *Cost*: reading each value once takes about 0.5 ns in each step, and 1 to 2 ns in recorded
 /// steps. Each parameter value needs 8 bytes of memory until the recorded step ends. *Stages*: a
