@@ -104,7 +104,7 @@ fn what_cannot_be_answered_is_one_sentence() {
     refused(&[tables, "select * from slice"], "cannot find the table slice in ");
     refused(
         &[tables, "select * from slice"],
-        "there are args, clocks, counters, flows, modules, ops, pauses, phases, ",
+        "; available tables: args, clocks, counters, flows, modules, ops, pauses, phases, ",
     );
     refused(&[tables, "select nam from slices"], "nam");
     refused(&[tables, "selct 1 + 1 "], "selct");
