@@ -4,8 +4,9 @@ use std::path::Path;
 
 use super::runs::mlprof;
 
-/// Arguments of each command that has a help text.
-const COMMANDS: [&str; 14] = [
+/// Commands with a help text of their own. `mlprof sql` prints that of the program mlprof-sql, which
+/// may be missing.
+const COMMANDS: [&str; 13] = [
     "",
     "run",
     "report",
@@ -15,7 +16,6 @@ const COMMANDS: [&str; 14] = [
     "compare-numerics",
     "merge",
     "schema",
-    "sql",
     "ps",
     "top",
     "record",
@@ -59,6 +59,7 @@ fn every_command_has_a_help_text_here() {
     let commands = listed.split("Commands:").nth(1).expect("commands");
     let names = commands.lines().skip(1).take_while(|line| line.starts_with("  "));
     let names: Vec<_> = names.filter_map(|line| line.split_whitespace().next()).collect();
-    let mut missing = names.iter().filter(|name| **name != "help" && !COMMANDS.contains(name));
+    let mut missing =
+        names.iter().filter(|name| !["help", "sql"].contains(*name) && !COMMANDS.contains(name));
     assert!(names.len() > 10 && missing.next().is_none(), "{names:?}");
 }
