@@ -69,6 +69,6 @@ fn start(_: &PushTarget, _: &dyn Fn(&str) -> Option<String>) -> Result<(), Strin
 }
 
 #[cfg(not(unix))]
-fn start(_: &Asked, _: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
+fn start(_: &PushTarget, _: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
     Err("only Unix is supported".to_owned())
 }

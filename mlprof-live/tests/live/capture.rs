@@ -447,7 +447,10 @@ fn a_port_that_cannot_be_had_is_said() {
     let port = taken.local_addr().expect("its own").port();
     for (port, why) in [
         (port.to_string(), format!("cannot listen on port {port} of 127.0.0.1: Address")),
-        ("70000".to_owned(), "MLPROF_CAPTURE_PORT=70000: the value must be a port number".to_owned()),
+        (
+            "70000".to_owned(),
+            "MLPROF_CAPTURE_PORT=70000: the value must be a port number".to_owned(),
+        ),
     ] {
         let more = HashMap::from([("MLPROF_CAPTURE_PORT", port.into())]);
         let mut program = Program::start_in("none", "", &more);
