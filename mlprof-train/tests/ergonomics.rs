@@ -33,7 +33,7 @@ fn a_model_that_keeps_its_profiler_is_debug() {
         profiler: Arc::new(SimpleProfiler::new()),
         boxed: Box::new(SimpleProfiler::new().measure_cpu()),
     };
-    let expected = "Model { profiler: SimpleProfiler, boxed: SimpleCountersProfiler }";
+    let expected = "Model { profiler: SimpleProfiler, boxed: SimpleProfiler }";
     assert_eq!(format!("{model:?}"), expected);
     let generic = Generic { profiler: SimpleProfiler::new() };
     assert_eq!(format!("{generic:?}"), "Generic { profiler: SimpleProfiler }");

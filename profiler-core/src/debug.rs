@@ -5,9 +5,7 @@ use std::fmt;
 use crate::allocation::AllocationProfiler;
 use crate::nvtx::NvtxProfiler;
 use crate::profiler::name_of;
-use crate::{
-    AdvancedProfiler, MultiProfiler, Profiler, ProfilerExt, SimpleCountersProfiler, SimpleProfiler,
-};
+use crate::{AdvancedProfiler, MultiProfiler, Profiler, ProfilerExt, SimpleProfiler};
 use mlprof_events::names::short_name_of;
 
 /// Prints the name of the profiler's type and its parts, if any. A model that keeps its profiler
@@ -37,8 +35,8 @@ impl fmt::Debug for dyn Profiler + '_ {
 }
 
 macro_rules! debug_as_dyn_profiler {
-    ($([$($generics:tt)*] $type:ty),+ $(,)?) => {$(
-        impl<$($generics)*> fmt::Debug for $type {
+    ($($type:ty),+ $(,)?) => {$(
+        impl fmt::Debug for $type {
             fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let profiler: &dyn Profiler = self;
                 fmt::Debug::fmt(profiler, formatter)
@@ -48,17 +46,16 @@ macro_rules! debug_as_dyn_profiler {
 }
 
 debug_as_dyn_profiler!(
-    [] SimpleProfiler,
-    [const IO: bool, const CPU: bool] SimpleCountersProfiler<IO, CPU>,
-    [] AdvancedProfiler,
-    [] NvtxProfiler,
-    [] AllocationProfiler,
-    [] MultiProfiler,
+    SimpleProfiler,
+    AdvancedProfiler,
+    NvtxProfiler,
+    AllocationProfiler,
+    MultiProfiler,
 );
 #[cfg(feature = "numerics")]
-debug_as_dyn_profiler!([] crate::NumericsProfiler);
+debug_as_dyn_profiler!(crate::NumericsProfiler);
 #[cfg(feature = "tensor")]
-debug_as_dyn_profiler!([] crate::TensorProfiler);
+debug_as_dyn_profiler!(crate::TensorProfiler);
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -76,7 +73,6 @@ mod tests {
             assert_eq!(format!("{shared:?}"), name);
         }
         named(SimpleProfiler::new(), "SimpleProfiler");
-        named(SimpleProfiler::new().measure_io(), "SimpleCountersProfiler");
         named(AdvancedProfiler::new(), "AdvancedProfiler");
         #[cfg(feature = "tensor")]
         named(crate::TensorProfiler::new(), "TensorProfiler");

@@ -133,9 +133,9 @@ pub use select::IntoProfiler;
 #[doc(hidden)]
 pub use select::resolve;
 pub use session::Session;
+pub use simple::SimpleProfiler;
 #[doc(hidden)]
 pub use simple::{ActionDurations, Distribution};
-pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};
 #[cfg(feature = "tensor")]
 pub use tensor::TensorProfiler;
 

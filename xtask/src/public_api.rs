@@ -66,11 +66,37 @@ mod tests {
                 continue;
             }
             is_of_trait = false;
-            let path = words.next().unwrap_or_default();
-            let path = path.split(['(', '<']).next().unwrap_or_default().trim_end_matches(':');
+            let path = without_generics(&words.collect::<Vec<_>>().join(" "));
+            let path = path.split([' ', '=']).next().unwrap_or_default().trim_end_matches(':');
             items.insert(format!("{kind} {}", path.replace("::prelude", "")));
         }
         items
+    }
+
+    /// Removes everything in angle brackets, and everything from the first parenthesis outside of
+    /// them, so that the methods of generic types have paths of their own.
+    fn without_generics(item: &str) -> String {
+        let mut depth = 0_u32;
+        let mut path = String::new();
+        for letter in item.chars() {
+            match letter {
+                '<' => depth += 1,
+                '>' => depth = depth.saturating_sub(1),
+                '(' if depth == 0 => break,
+                _ if depth == 0 => path.push(letter),
+                _ => {}
+            }
+        }
+        path
+    }
+
+    #[test]
+    fn methods_of_generic_types_are_counted() {
+        let list = "pub fn a::Layer<M>::new(M, impl Fn(&M) -> u8) -> Self\n\
+                    pub fn a::Layer<M>::into_inner(self) -> M\n\
+                    pub struct a::prelude::Layer<M>(_)\n";
+        let items = ["fn a::Layer::into_inner", "fn a::Layer::new", "struct a::Layer"];
+        assert_eq!(own_items(list).into_iter().collect::<Vec<_>>(), items);
     }
 
     fn lists() -> Vec<String> {

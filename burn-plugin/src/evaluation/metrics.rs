@@ -14,18 +14,22 @@ use crate::tuples::for_each_tuple;
 /// A tuple of one to six metrics for an evaluation.
 pub trait TestMetricTuple<M: ModelUnderTest> {
     /// The tuple of profiled metrics.
+    #[doc(hidden)]
     type Measured: EvalMetricRegistration<EvaluatorComponentTypesMarker<TestModel<M>>>;
 
     /// Wraps all metrics in profiled metrics.
+    #[doc(hidden)]
     fn measured(self) -> Self::Measured;
 }
 
 /// A tuple of one to six text metrics for an evaluation.
 pub trait TestTextMetricTuple<M: ModelUnderTest> {
     /// The tuple of profiled metrics.
+    #[doc(hidden)]
     type Measured: EvalTextMetricRegistration<EvaluatorComponentTypesMarker<TestModel<M>>>;
 
     /// Wraps all metrics in profiled metrics.
+    #[doc(hidden)]
     fn measured(self) -> Self::Measured;
 }
 

@@ -9,12 +9,14 @@ use crate::tuples::for_each_tuple;
 /// A tuple of one to six numeric metrics for a training.
 pub trait MetricTuple<M: LearnerModel> {
     /// Registers all metrics, measured, for training and validation.
+    #[doc(hidden)]
     fn register(self, training: ProfiledTraining<M>) -> ProfiledTraining<M>;
 }
 
 /// A tuple of one to six text metrics for a training.
 pub trait TextMetricTuple<M: LearnerModel> {
     /// Registers all metrics, measured, for training and validation.
+    #[doc(hidden)]
     fn register(self, training: ProfiledTraining<M>) -> ProfiledTraining<M>;
 }
 

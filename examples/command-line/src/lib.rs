@@ -131,12 +131,7 @@ impl ProfilerOptions {
 
     fn make_one(&self, name: &str) -> Result<Arc<dyn Profiler>, Box<dyn Error>> {
         let profiler = match name.trim().to_ascii_lowercase().as_str() {
-            "simple" => match (self.measure_io, self.measure_cpu) {
-                (false, false) => self.simple().into_profiler(),
-                (true, false) => self.simple().measure_io().into_profiler(),
-                (false, true) => self.simple().measure_cpu().into_profiler(),
-                (true, true) => self.simple().measure_io().measure_cpu().into_profiler(),
-            },
+            "simple" => self.simple().into_profiler(),
             "advanced" => self.advanced().into_profiler(),
             "tensor" | "pytorch" => self.tensor()?.into_profiler(),
             "numerics" => self.numerics().into_profiler(),
@@ -160,7 +155,9 @@ impl ProfilerOptions {
     fn simple(&self) -> SimpleProfiler {
         let profiler =
             SimpleProfiler::new().output_to(self.output()).measure_devices(self.measure_devices);
-        if self.detailed { profiler.detailed() } else { profiler }
+        let profiler = if self.detailed { profiler.detailed() } else { profiler };
+        let profiler = if self.measure_io { profiler.measure_io() } else { profiler };
+        if self.measure_cpu { profiler.measure_cpu() } else { profiler }
     }
 
     fn tensor(&self) -> Result<TensorProfiler, Box<dyn Error>> {

@@ -29,7 +29,7 @@ pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) ->
     let measured = |counts: &Counts| counts.calls + counts.resumptions;
     let back = |place: &Place| place.back.iter().map(|(_, counts)| measured(counts)).sum::<u64>();
     let scopes = places.map(|place| measured(&place.counts) + back(place)).sum();
-    let seconds_per_scope = seconds_per_scope::<AdvancedProfiler>(AdvancedProfiler::aside);
+    let seconds_per_scope = seconds_per_scope::<AdvancedProfiler>(0, AdvancedProfiler::aside);
     let mut header = header(&collected, run, scopes, seconds_per_scope);
     let overflowed: u64 = collected.parts.iter().map(|part| part.snapshot.overflowed).sum();
     if overflowed > 0 {

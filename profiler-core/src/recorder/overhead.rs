@@ -11,17 +11,21 @@ use mlprof_events::forking::Mutex;
 const ROUNDS: usize = 8;
 const SCOPES: u32 = 250;
 
-/// Returns the seconds that one start and stop of a profiler of this type takes. It is the best of
-/// a few short rounds on a profiler made for the measurement, which take about 0.2 ms the first
-/// time. The result is cached for the process.
-pub(crate) fn seconds_per_scope<P: Profiler + 'static>(make: impl FnOnce() -> P) -> f64 {
-    static KNOWN: Mutex<BTreeMap<TypeId, f64>> = Mutex::new(BTreeMap::new());
+/// Returns the seconds that one start and stop of a profiler of this type takes with these
+/// settings. It is the best of a few short rounds on a profiler made for the measurement, which take
+/// about 0.2 ms the first time. The result is cached for the process.
+pub(crate) fn seconds_per_scope<P: Profiler + 'static>(
+    settings: impl Into<u8>,
+    make: impl FnOnce() -> P,
+) -> f64 {
+    static KNOWN: Mutex<BTreeMap<(TypeId, u8), f64>> = Mutex::new(BTreeMap::new());
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(seconds) = known().get(&TypeId::of::<P>()) {
+    let key = (TypeId::of::<P>(), settings.into());
+    if let Some(seconds) = known().get(&key) {
         return *seconds;
     }
     let seconds = measure(&make());
-    known().insert(TypeId::of::<P>(), seconds);
+    known().insert(key, seconds);
     seconds
 }
 

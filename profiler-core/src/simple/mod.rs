@@ -5,25 +5,27 @@ mod distribution;
 mod durations;
 mod histogram;
 mod median;
+mod optional;
 mod row;
 mod summarize;
 mod table;
 mod waiting;
 
-pub use self::counters::{SimpleCountersProfiler, SimpleIoProfiler};
+use self::counters::CounterSelection;
 #[doc(hidden)]
 pub use self::distribution::Distribution;
 #[doc(hidden)]
 pub use self::durations::ActionDurations;
+use self::optional::OptionalMeasurements;
 use self::table::SimpleTable;
-use crate::device_time::DeviceTime;
 use crate::hook;
 use crate::output::RenderedReport;
 use crate::profiler::{Inner, Internals};
 use crate::recorder::Recorder;
+use crate::recorder::overhead::seconds_per_scope;
 use crate::report::simple::detailed;
 use crate::report::simple::lightning;
-use crate::report::{Report, Setting, SimpleReport};
+use crate::report::{Report, SimpleReport};
 use crate::{Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage};
 
 /// Counts and times actions. It is the counterpart of Lightning's `SimpleProfiler` and is selected
@@ -68,8 +70,8 @@ pub struct SimpleProfiler {
     recorder: Recorder<SimpleTable>,
     output: Output,
     layout: Layout,
-    /// Set when device time is measured.
-    devices: Option<DeviceTime>,
+    /// Set when at least one optional measurement is on.
+    optional: Option<Box<OptionalMeasurements>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -121,7 +123,7 @@ impl SimpleProfiler {
             recorder,
             output: Output::new().of_kind("simple"),
             layout: Layout::Lightning { extended: true },
-            devices: None,
+            optional: None,
         }
     }
 
@@ -129,6 +131,8 @@ impl SimpleProfiler {
 
     /// Selects Lightning's short table (`extended=False`), which has only mean and total and is
     /// sorted by mean. The last call of this method or [`detailed`](Self::detailed) takes effect.
+    /// [Counters](Self::measure_io) are shown only in the detailed layout, so it replaces the short
+    /// table if they are measured.
     #[must_use]
     pub fn short(mut self) -> Self {
         self.layout = Layout::Lightning { extended: false };
@@ -165,7 +169,75 @@ impl SimpleProfiler {
     /// pending at a time, and further ones are counted in a note.
     #[must_use]
     pub fn measure_devices(mut self, measures: bool) -> Self {
-        self.devices = measures.then(|| DeviceTime::new(self.recorder.device_time_sink()));
+        if measures || self.optional.is_some() {
+            let sink = self.recorder.device_time_sink();
+            self.optional.get_or_insert_default().measure_devices(measures.then_some(sink));
+        }
+        self
+    }
+
+    /// Measures also the bytes that every action reads and writes, and selects the
+    /// [detailed](Self::detailed) layout with one more table. In JSON and in
+    /// [`snapshot`](Self::snapshot) every row has its
+    /// [`io`](crate::report::simple::ActionStatistics::io). Data recorded before this call has no
+    /// byte counts.
+    ///
+    /// *Counted values*: see [`IoStatistics`](crate::report::simple::IoStatistics). The counters are
+    /// those of each Linux thread (`/proc/thread-self/io`). Work that an action hands to other
+    /// threads or to an asynchronous interface is therefore not counted for the action. A file read
+    /// through a memory map appears as bytes from storage if it was not in the page cache, and never
+    /// as bytes read. The profiler subtracts the bytes of its own readings.
+    ///
+    /// *Cost*: 2 to 6 µs for start and stop together, a hundred times the usual cost of a scope. The
+    /// cost is not part of the action's own time but of the time of the enclosing action. It suits
+    /// actions of about 100 µs and more. Each thread keeps one file open until it ends.
+    ///
+    /// *Failure*: counters are unavailable on systems other than Linux, without `/proc`, with a
+    /// kernel that does not count (`TASK_IO_ACCOUNTING`), or when no more files can be opened. Rows
+    /// then lack the unknown values, and a note in the report gives the reason.
+    #[must_use]
+    pub fn measure_io(mut self) -> Self {
+        self.optional.get_or_insert_default().measure_io();
+        self
+    }
+
+    /// Measures also the CPU time of every action, which separates working from waiting, and selects
+    /// the [detailed](Self::detailed) layout with one more table. In JSON and in
+    /// [`snapshot`](Self::snapshot) every row has its
+    /// [`cpu`](crate::report::simple::ActionStatistics::cpu). Data recorded before this call has no
+    /// CPU times.
+    ///
+    /// *Counted values*: see [`CpuStatistics`](crate::report::simple::CpuStatistics). These are the
+    /// CPU times of the thread and of the whole process (`CLOCK_THREAD_CPUTIME_ID`,
+    /// `CLOCK_PROCESS_CPUTIME_ID`) and the thread's context switches (`getrusage`). During wall time
+    /// that is not CPU time of its thread, the thread waited for a device, a file, a lock, another
+    /// thread or a core. The process's CPU time shows if other threads worked meanwhile. It is one
+    /// number for all threads, so if two actions overlap, each includes the CPU time of the other.
+    ///
+    /// *Cost*: six system calls, about 1.7 µs for start and stop together, plus about 20 ns for each
+    /// thread of the process. About 0.4 µs of it is part of the action's own CPU time. It is 2 µs in
+    /// an action's first call and 10 µs in the first call of a thread. CPU times suit actions of
+    /// about 20 µs and more.
+    ///
+    /// *Failure*: as with [`measure_io`](Self::measure_io), unavailable counters are missing, and a
+    /// note gives the reason.
+    ///
+    /// ```
+    /// use mlprof_core::{Profiler, ProfilerExt, SimpleProfiler};
+    ///
+    /// let profiler = SimpleProfiler::new().measure_cpu().measure_io();
+    /// {
+    ///     let _scope = profiler.profile("read_settings");
+    ///     let _ = std::fs::read("Cargo.toml");
+    /// }
+    /// profiler.describe();
+    /// # let report = profiler.snapshot();
+    /// # let row = report.actions.iter().find(|row| row.action == "read_settings").expect("a row");
+    /// # assert!(row.waiting_seconds().is_some() || !cfg!(target_os = "linux"));
+    /// ```
+    #[must_use]
+    pub fn measure_cpu(mut self) -> Self {
+        self.optional.get_or_insert_default().measure_cpu();
         self
     }
 
@@ -175,51 +247,64 @@ impl SimpleProfiler {
     /// training, the wait is limited to 4 s.
     pub fn snapshot(&self) -> SimpleReport {
         let is_whole = hook::deliver_regions();
-        let mut report = summarize::summarize(self.recorder.collect(), &self.output.run());
-        report.header.settings = settings(false, false);
-        self.note_devices(&mut report);
+        let scope = seconds_per_scope(self.counters(), || Self::aside().with_counters_of(self));
+        let mut report = summarize::summarize(self.recorder.collect(), &self.output.run(), scope);
+        OptionalMeasurements::add_to(self.optional.as_deref(), &mut report);
         report.header.notes.extend((!is_whole).then(|| hook::STILL_AT_WORK.to_owned()));
         report
     }
 }
 
 impl SimpleProfiler {
-    /// Adds the settings and notes of the device measurement to the report, if device time is
-    /// measured.
-    fn note_devices(&self, report: &mut SimpleReport) {
-        if let Some(devices) = &self.devices {
-            report.header.settings.push(Setting::recorded("device time", true));
-            report.header.notes.extend(devices.notes());
-        }
+    fn counters(&self) -> CounterSelection {
+        self.optional.as_deref().map_or_else(CounterSelection::default, |it| it.counters())
+    }
+
+    /// Measures the same counters as another profiler.
+    fn with_counters_of(self, other: &Self) -> Self {
+        let CounterSelection { io, cpu } = other.counters();
+        let measuring = if io { self.measure_io() } else { self };
+        if cpu { measuring.measure_cpu() } else { measuring }
+    }
+
+    /// Returns the layout: counters are shown only in the detailed one.
+    fn shown_layout(&self) -> Layout {
+        if self.counters() == CounterSelection::default() { self.layout } else { Layout::Detailed }
     }
 
     #[cold]
     #[inline(never)]
-    fn stop_with_devices(&self, action: Action, devices: &DeviceTime) -> Result<(), NeverStarted> {
+    fn start_with(&self, optional: &OptionalMeasurements, action: Action) {
+        optional.start(action);
+        self.recorder.start(action);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stop_with(
+        &self,
+        optional: &OptionalMeasurements,
+        action: Action,
+    ) -> Result<(), NeverStarted> {
         let stopped = self.recorder.stop(action);
-        devices.close(action);
+        optional.stop(action);
         stopped
     }
 }
 
-/// Returns the report's settings: the optional measurements and their state.
-fn settings(io: bool, cpu: bool) -> Vec<Setting> {
-    vec![Setting::recorded("CPU time", cpu), Setting::recorded("bytes read and written", io)]
-}
-
 impl Profiler for SimpleProfiler {
     fn start(&self, action: Action) {
-        if let Some(devices) = &self.devices {
-            devices.open(action);
+        match &self.optional {
+            None => self.recorder.start(action),
+            Some(optional) => self.start_with(optional, action),
         }
-        self.recorder.start(action);
     }
 
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
-        if let Some(devices) = &self.devices {
-            return self.stop_with_devices(action, devices);
+        match &self.optional {
+            None => self.recorder.stop(action),
+            Some(optional) => self.stop_with(optional, action),
         }
-        self.recorder.stop(action)
     }
 
     fn interest(&self) -> Interest {
@@ -233,8 +318,8 @@ impl Profiler for SimpleProfiler {
     fn setup(&self, stage: Stage, run: &RunContext) {
         self.output.setup(stage, run);
         self.recorder.begin(stage);
-        if let Some(devices) = &self.devices {
-            devices.reset();
+        if let Some(optional) = &self.optional {
+            optional.begin(stage);
         }
     }
 
@@ -242,10 +327,13 @@ impl Profiler for SimpleProfiler {
         hook::deliver_regions();
         self.recorder.end(stage);
         self.output.teardown(stage);
+        if let Some(optional) = &self.optional {
+            optional.end(stage);
+        }
     }
 
     fn summary(&self) -> String {
-        self.layout.paint(&self.snapshot())
+        self.shown_layout().paint(&self.snapshot())
     }
 
     fn report(&self) -> Option<Report> {
@@ -267,7 +355,7 @@ impl Internals for SimpleProfiler {
     }
 
     fn render(&self) -> RenderedReport {
-        self.layout.render(self.snapshot())
+        self.shown_layout().render(self.snapshot())
     }
 }
 

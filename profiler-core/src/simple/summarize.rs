@@ -2,12 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::SimpleProfiler;
 use super::median::Median;
 use super::row::RowSnapshot;
 use super::waiting::data_waiting;
 use crate::recorder::header::{header, open_actions};
-use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Collected, Part};
 use crate::report::StartupDurations;
 use crate::report::simple::{
@@ -25,10 +23,10 @@ type Rows = HashMap<(Option<Stage>, &'static str), RowSnapshot>;
 pub(super) fn summarize(
     collected: Collected<HashMap<Action, RowSnapshot>>,
     run: &RunContext,
+    seconds_per_scope: f64,
 ) -> SimpleReport {
     let all = rows(&collected.parts);
     let scopes = all.values().map(|row| row.count).sum();
-    let seconds_per_scope = seconds_per_scope::<SimpleProfiler>(SimpleProfiler::aside);
     let rate = collected.rate;
     let header = header(&collected, run, scopes, seconds_per_scope);
     let mut actions = statistics(all, rate);

@@ -25,7 +25,7 @@ pub(super) fn summarize(
 ) -> MemoryReport {
     let all = rows(&collected.parts);
     let scopes = all.values().map(|(row, _)| row.calls).sum();
-    let seconds_per_scope = seconds_per_scope(Calibration::new);
+    let seconds_per_scope = seconds_per_scope(0, Calibration::new);
     let mut header = header(collected, run, scopes, seconds_per_scope);
     if picture.dropped > 0 {
         header.notes.push(format!(

@@ -63,7 +63,7 @@ fn every_byte_is_counted_once_and_none_of_our_own() {
 
 #[test]
 fn recursion_counts_bytes_once() {
-    fn recurse(profiler: &SimpleIoProfiler, path: &Path, depth: u32) {
+    fn recurse(profiler: &SimpleProfiler, path: &Path, depth: u32) {
         let _scope = profiler.profile("recursive");
         read(path, 10);
         if depth > 1 {

@@ -4,7 +4,7 @@ mod cpu;
 mod io;
 
 use super::*;
-use crate::ProfilerExt;
+use crate::{Profiler, ProfilerExt, RunContext, SimpleProfiler};
 
 fn row<'rows>(rows: &'rows [ActionStatistics], action: &str) -> &'rows ActionStatistics {
     let row = rows.iter().find(|row| row.action == action);
