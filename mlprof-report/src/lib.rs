@@ -148,6 +148,7 @@ pub mod table;
 pub mod tensor;
 mod training_steps;
 mod value;
+mod verdict;
 
 use std::borrow::Cow;
 

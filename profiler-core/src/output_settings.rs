@@ -36,7 +36,16 @@ macro_rules! output_settings {
             self
         }
 
-        /// Whether every report is written as an HTML page, too: `{stage}-{filename}[-{rank}].html`
+        /// Enables or disables the sentence above each report that states where the time of a step
+        /// goes and what bounds it. It is enabled by default: see
+        /// [`Output::verdict`](crate::Output::verdict).
+        #[must_use]
+        pub fn verdict(mut self, shows_it: bool) -> Self {
+            self.$($output).+ = self.$($output).+.verdict(shows_it);
+            self
+        }
+
+        /// Also writes every report as an HTML page: `{stage}-{filename}[-{rank}].html`
         /// in the directory of the report files. It is one file that needs no network. Needs the
         /// feature `html`.
         #[cfg(feature = "html")]

@@ -14,6 +14,9 @@ thread_local! {
 
     /// `true` if one of these reports has already printed the summary of all ranks.
     static RANKS_ARE_TOLD: Cell<bool> = const { Cell::new(false) };
+
+    /// `true` if one of these reports has already printed its verdict.
+    static HAS_VERDICT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A finding that is printed after all reports are delivered.
@@ -35,6 +38,7 @@ pub fn deliver_together(deliver: impl FnOnce()) {
     impl Drop for FlushGuard {
         fn drop(&mut self) {
             let _ = RANKS_ARE_TOLD.try_with(|told| told.set(false));
+            let _ = HAS_VERDICT.try_with(|printed| printed.set(false));
             let held_back = with_held_back(Option::take).flatten().unwrap_or_default();
             tell(held_back, |goes_to_stderr| match goes_to_stderr {
                 true => Console::standard_error(),
@@ -75,13 +79,22 @@ pub(super) fn lines(findings: &[Finding], goes_to_stderr: bool) -> String {
     with_held_back(hold).flatten().unwrap_or_else(|| text::brief(findings))
 }
 
-/// Returns the heading above a report on the console if several profilers report together, because
-/// their titles are equal. Otherwise returns an empty string.
-pub(super) fn heading(kind: Option<&str>) -> String {
+/// Returns the lines above a report on the console. If several profilers report together, their
+/// titles are equal, so a heading names the kind. Only the first of them with a verdict shows it.
+pub(super) fn heading(kind: Option<&str>, verdict: &str) -> String {
     let are_several = with_held_back(|held_back| held_back.is_some()).unwrap_or(false);
-    match kind.filter(|_| are_several) {
-        Some(kind) => format!("===== {kind} =====\n"),
-        None => String::new(),
+    if !are_several {
+        return verdict.to_owned();
+    }
+    let is_shown = HAS_VERDICT.try_with(|printed| {
+        let is_first = !printed.get();
+        printed.set(printed.get() || !verdict.is_empty());
+        is_first
+    });
+    let verdict = if is_shown.unwrap_or(true) { verdict } else { "" };
+    match kind {
+        Some(kind) => format!("{verdict}===== {kind} =====\n"),
+        None => verdict.to_owned(),
     }
 }
 

@@ -19,6 +19,15 @@ pub(super) struct Texts<'text> {
     pub(super) console: &'text str,
 }
 
+/// Conclusions from a report.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Conclusions<'report> {
+    /// Sentence above the report.
+    pub(super) verdict: Option<String>,
+    /// Causes of avoidable cost, listed below the report.
+    pub(super) findings: &'report [Finding],
+}
+
 impl<'text> From<&'text str> for Texts<'text> {
     fn from(whole: &'text str) -> Self {
         Self { whole, console: whole }
@@ -30,20 +39,24 @@ impl<'text> From<&'text str> for Texts<'text> {
 /// If the file cannot be written, one warning appears on standard error. The report is then printed
 /// on the console, regardless of the rank.
 pub fn deliver(output: Option<&Output>, report: &str) {
-    deliver_with(output, report.into(), &[]);
+    deliver_with(output, report.into(), &Conclusions::default());
 }
 
-/// Delivers a report with its findings. The console shows a few lines about them, and the file
-/// contains all details.
-pub(super) fn deliver_with(output: Option<&Output>, report: Texts<'_>, findings: &[Finding]) {
+/// Delivers a report with its conclusions. The console shows a few lines about the findings, and
+/// the file contains all details.
+pub(super) fn deliver_with(
+    output: Option<&Output>,
+    report: Texts<'_>,
+    conclusions: &Conclusions<'_>,
+) {
     let console = &mut output.map_or_else(Console::standard, Output::console);
-    deliver_to(output, report, findings, console);
+    deliver_to(output, report, conclusions, console);
 }
 
 pub(super) fn deliver_to<'text>(
     output: Option<&Output>,
     report: impl Into<Texts<'text>>,
-    findings: &[Finding],
+    conclusions: &Conclusions<'_>,
     console: &mut Console<'_>,
 ) {
     let report = report.into();
@@ -52,13 +65,16 @@ pub(super) fn deliver_to<'text>(
     }
     let noted = output.map_or_else(String::new, |output| label::notes(&output.state().notes));
     let goes_to_stderr = output.is_some_and(|output| output.prints_to_stderr);
-    let heading = deduplicate::heading(output.and_then(Output::kind));
+    let Conclusions { verdict, findings } = conclusions;
+    let line = |verdict: &String| format!("{verdict}\n");
+    let verdict = verdict.as_ref().map_or_else(String::new, line);
+    let heading = deduplicate::heading(output.and_then(Output::kind), &verdict);
     let printed = |is_in_a_file| {
         // If the file could not be written, the console shows all rows.
         let text = if is_in_a_file == Some(false) { report.whole } else { report.console };
         format!("{heading}{text}{noted}{}", deduplicate::lines(findings, goes_to_stderr))
     };
-    let whole = || format!("{}{noted}{}", report.whole, findings_text::whole(findings));
+    let whole = || format!("{verdict}{}{noted}{}", report.whole, findings_text::whole(findings));
     put(output, whole, printed, console);
 }
 

@@ -68,6 +68,7 @@ pub struct Output {
     ignores_environment: bool,
     #[cfg(feature = "findings")]
     omits_findings: bool,
+    omits_verdict: bool,
     /// Shows all rows on the console.
     prints_all_rows: bool,
     /// Time to wait for other ranks, if it was set.
@@ -189,6 +190,14 @@ impl Output {
     #[must_use]
     pub fn findings(mut self, looks_for_them: bool) -> Self {
         self.omits_findings = !looks_for_them;
+        self
+    }
+
+    /// Enables or disables the sentence above each report that states where the time of a step goes
+    /// and what bounds it. It is enabled by default: see [`Report::verdict`](crate::Report::verdict).
+    #[must_use]
+    pub fn verdict(mut self, shows_it: bool) -> Self {
+        self.omits_verdict = !shows_it;
         self
     }
 

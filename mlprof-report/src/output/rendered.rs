@@ -1,6 +1,6 @@
 //! One measurement in all its output formats.
 
-use super::delivery::{Texts, deliver_ranks, deliver_with, write_value};
+use super::delivery::{Conclusions, Texts, deliver_ranks, deliver_with, write_value};
 use super::{Output, tell_missing};
 use crate::Report;
 #[cfg(feature = "findings")]
@@ -111,7 +111,8 @@ impl RenderedReport {
 
     /// Writes the report to the file of `output`, or prints it on rank 0. It also writes JSON, HTML
     /// and additional files, depending on the output. With the feature `findings`, the findings of
-    /// the rules are added unless [disabled](Output::findings).
+    /// the rules are added unless [disabled](Output::findings). The text begins with the report's
+    /// [verdict](Report::verdict) unless [disabled](Output::verdict).
     ///
     /// Never fails. If a file cannot be written, one warning appears on standard error and the
     /// report is printed on the console.
@@ -128,11 +129,15 @@ impl RenderedReport {
             true => report.map(|report| Rules::new().annotate(report)),
             false => report,
         };
-        let findings = report.as_ref().map_or(&[][..], Report::findings);
+        let shows_verdict = output.is_none_or(|output| !output.omits_verdict);
+        let conclusions = Conclusions {
+            verdict: report.as_ref().filter(|_| shows_verdict).and_then(Report::verdict),
+            findings: report.as_ref().map_or(&[][..], Report::findings),
+        };
         let prints_all = output.is_some_and(Output::prints_all_rows);
         let console = self.console_text.as_deref().filter(|_| !prints_all);
         let console = console.unwrap_or(&self.text);
-        deliver_with(output, Texts { whole: &self.text, console }, findings);
+        deliver_with(output, Texts { whole: &self.text, console }, &conclusions);
         if let (Some(output), Some(mut report)) = (output, report) {
             write_value(output, &mut report);
             deliver_ranks(output, &report);

@@ -1,7 +1,7 @@
 use std::fs;
 use std::io::Write;
 
-use super::delivery::{Texts, deliver_to};
+use super::delivery::{Conclusions, Texts, deliver_to};
 use super::*;
 use crate::Report;
 use crate::findings::{Rules, samples};
@@ -15,7 +15,12 @@ fn run() -> RunContext {
 /// Delivers a report and returns the content of standard output and standard error.
 fn delivered(output: Option<&Output>, report: &str) -> (String, String) {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    deliver_to(output, report, &[], &mut Console::new(&mut stdout, &mut stderr));
+    deliver_to(
+        output,
+        report,
+        &Conclusions::default(),
+        &mut Console::new(&mut stdout, &mut stderr),
+    );
     let text = |bytes| String::from_utf8(bytes).expect("text");
     (text(stdout), text(stderr))
 }
@@ -152,13 +157,18 @@ fn a_report_that_meets_a_full_disk_is_printed() {
 fn a_console_on_a_full_disk_gets_the_report_to_standard_error() {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let mut stderr = Vec::new();
-    deliver_to(None, REPORT, &[], &mut Console::new(std::io::BufWriter::new(full), &mut stderr));
+    deliver_to(
+        None,
+        REPORT,
+        &Conclusions::default(),
+        &mut Console::new(std::io::BufWriter::new(full), &mut stderr),
+    );
     let stderr = String::from_utf8(stderr).expect("text");
     assert!(stderr.contains("No space left on device"), "{stderr}");
     assert!(stderr.ends_with(REPORT), "{stderr}");
     // If both streams fail, the delivery must not panic.
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
-    deliver_to(None, REPORT, &[], &mut Console::new(full(), full()));
+    deliver_to(None, REPORT, &Conclusions::default(), &mut Console::new(full(), full()));
 }
 
 #[test]
@@ -167,7 +177,7 @@ fn a_reader_that_has_gone_is_no_error() {
     drop(reader);
     assert!((&writer).write_all(b"x").is_err(), "the pipe is broken");
     let mut stderr = Vec::new();
-    deliver_to(None, REPORT, &[], &mut Console::new(writer, &mut stderr));
+    deliver_to(None, REPORT, &Conclusions::default(), &mut Console::new(writer, &mut stderr));
     assert_eq!(stderr, b"");
 }
 
@@ -316,13 +326,30 @@ fn the_console_gets_three_lines_and_no_hints() {
     let findings = Rules::new().apply(&Report::Simple(report));
     assert_eq!(findings.len(), 5, "{findings:#?}");
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    deliver_to(None, REPORT, &findings, &mut Console::new(&mut stdout, &mut stderr));
+    let conclusions =
+        Conclusions { verdict: Some("Compute-bound.".to_owned()), findings: &findings };
+    deliver_to(None, REPORT, &conclusions, &mut Console::new(&mut stdout, &mut stderr));
     let printed = String::from_utf8(stdout).expect("text");
-    let lines: Vec<_> = printed.strip_prefix(REPORT).expect("below").lines().collect();
+    let below = printed.strip_prefix("Compute-bound.\n").and_then(|it| it.strip_prefix(REPORT));
+    let lines: Vec<_> = below.expect("verdict and report").lines().collect();
     assert_eq!(lines.len(), 3, "{printed}");
     assert!(lines.iter().all(|line| line.starts_with("Finding: ")), "{printed}");
     assert!(lines[0].contains("Up to 9.50 s (47.50 %) can be saved"), "{printed}");
     assert!(!printed.contains("first batch"), "{printed}");
+}
+
+#[test]
+fn a_report_begins_with_its_verdict_unless_that_is_off() {
+    let mut report = samples::rank(0, 1, 0.02);
+    report.header.stage = Some(Stage::Fit);
+    report.step_series[0].stage = Some(Stage::Fit);
+    let report = Report::Simple(report);
+    let verdict = report.verdict().expect("steps");
+    let rendered = || RenderedReport::new(REPORT, Some(report.clone()));
+    let (with, _) = written(rendered(), |output| output.findings(false));
+    assert_eq!(with, format!("{verdict}\n{REPORT}Note: a note\n"));
+    let (without, _) = written(rendered(), |output| output.findings(false).verdict(false));
+    assert_eq!(without, format!("{REPORT}Note: a note\n"));
 }
 
 #[test]
@@ -351,7 +378,12 @@ fn files_have_the_rows_that_the_console_leaves_out() {
     let texts = Texts { whole: "all rows\n", console: "most rows\n" };
     let printed = |output: Option<&Output>| {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        deliver_to(output, texts, &[], &mut Console::new(&mut stdout, &mut stderr));
+        deliver_to(
+            output,
+            texts,
+            &Conclusions::default(),
+            &mut Console::new(&mut stdout, &mut stderr),
+        );
         String::from_utf8(stdout).expect("text")
     };
     assert_eq!(printed(None), "most rows\n");

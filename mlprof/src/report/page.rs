@@ -39,9 +39,10 @@ pub(super) fn of(report: &Report, file: &Path, arguments: &Arguments) -> Result<
     let what = "tables";
     let instead = "use it with --findings or --explain-rules";
     refuse("--threshold", !arguments.threshold.is_empty(), what, instead)?;
+    let verdict = report.verdict().map_or_else(String::new, |verdict| verdict + "\n");
     let tables = tables(report, file, arguments)?;
     // The brief findings are those stored in the report when it was recorded.
-    Ok(tables + &mlprof_report::findings::text::brief(report.findings()))
+    Ok(verdict + &tables + &mlprof_report::findings::text::brief(report.findings()))
 }
 
 fn tables(report: &Report, file: &Path, arguments: &Arguments) -> Result<String, Error> {
