@@ -4,9 +4,9 @@ fleet.py --mlprof PROGRAM --sql PROGRAM [--ranks N] [--slices N] [--question NAM
          [--limit SECONDS] [--folder FOLDER] [--json FILE]
 
 The benchmark generates the tables of one trace of N slices. The other ranks have copies of them
-with their own rank number. A file holds only one rank, so equal ranks do not compress better. Each query
-runs in its own process, one after the other. The result has CPU time (user and system), peak
-resident memory and wall time. With --folder, the tables are kept in that folder and reused.
+with their own rank number. A file holds only one rank, so equal ranks do not compress better. The
+queries run one after the other, each in its own process. The result has CPU time (user and system),
+peak resident memory and wall time. With --folder, the tables are kept in that folder and reused.
 """
 
 import argparse

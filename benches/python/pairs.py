@@ -15,7 +15,7 @@ def is_recorded(step):
 
 
 def neighbours(steps):
-    """Returns the relative cost of recorded steps over their neighbours, for steps after warm-up."""
+    """Returns the relative cost of recorded steps over their neighbours, after the warm-up."""
     ratios = []
     for index in range(0, len(steps) - 1, 2):
         first, second = steps[index], steps[index + 1]

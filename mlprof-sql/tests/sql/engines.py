@@ -91,7 +91,7 @@ def executors():
 
 
 def spark_killed(tables):
-    """Returns the query function of a Spark cluster whose first executor dies during the queries."""
+    """Returns the query function of a Spark cluster that loses an executor on the way."""
     ask, asked, killed = spark_cluster(tables), 0, []
 
     def ask_and_kill(sql):

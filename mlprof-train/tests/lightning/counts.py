@@ -1,8 +1,8 @@
 """Prints the number of calls of each Lightning action during a fit, as JSON.
 
 The fit equals that of the test in this folder. After a sanity check of 2 batches, it has 2 epochs
-of 7 batches, each with a validation of 4 batches. It uses one callback, and no logger, checkpoints or
-progress bar.
+of 7 batches, each with a validation of 4 batches. It uses one callback, and no logger, checkpoints
+or progress bar.
 """
 
 import collections

@@ -40,7 +40,7 @@ typedef struct {
 static FILE *record;
 static uint64_t ranges;
 
-/* Its address identifies the thread. */
+/* The variable's address identifies the thread. */
 static __thread int depth;
 
 static void say_attributes(const Attributes *attributes) {
