@@ -1,12 +1,14 @@
-"""Questions asked of traces: what `mlprof analyze` takes, beside others that read the same file.
+"""Compares the cost of `mlprof analyze` with other readers of the same trace.
 
-analysis.py --mlprof PROGRAM [--slices N] [--rounds N] [--trace FILE] [--json FILE] [--without-hta] [--trace-processor COMMAND]
+analysis.py --mlprof PROGRAM [--slices N] [--rounds N] [--trace FILE] [--json FILE]
+            [--without-hta] [--trace-processor COMMAND]
 
-A trace of that many slices is made, or the one that is named is taken. Every reader runs in a process of its own, one after
-the other in every round, so that what else the machine does is shared out. Shown are medians of CPU time, user and system,
-and of the most memory that was resident. HTA reads the trace only (`TraceAnalysis(...)`), before any question; mlprof
-answers all of its own. A trace_processor is called with the file and a question: how many slices there are. `cargo xtask bench
-analysis` names Perfetto's own, built for WebAssembly, under node; it reads the trace as Perfetto's format, too.
+The benchmark generates a trace of N slices, or reads the given one. Each reader runs in its own
+process. All readers run once in every round, so that other load on the machine affects all of them.
+The result has medians of CPU time (user and system) and of the peak resident memory. HTA only reads
+the trace (`TraceAnalysis(...)`), and mlprof runs its complete analysis. The trace processor counts
+the slices. `cargo xtask bench analysis` passes Perfetto's trace processor, built for WebAssembly
+and run by node, which also reads the trace in Perfetto's format.
 """
 
 import argparse
@@ -35,8 +37,11 @@ GRADIENT_BUCKETS = 4
 
 
 def make(path, slices):
-    """Steps of forward, backward and optimizer, with ops, calls that launch kernels, and the kernels, a batch that is copied to the device
-    and gradients that ranks add up; as Kineto writes."""
+    """Writes a trace as Kineto does and returns its number of slices.
+
+    Each step copies a batch to the device, runs forward, backward and optimizer ops with kernels
+    and their launches, and all-reduces the gradients.
+    """
     chance = random.Random(1)
     ops = ["aten::linear", "aten::addmm", "aten::relu", "aten::conv2d", "aten::_log_softmax", "MulBackward0"]
     with gzip.open(path, "wt", compresslevel=3) as out:
@@ -51,7 +56,7 @@ def make(path, slices):
             )
 
         def launched(stream, category, name, call, begin, took, more=""):
-            """What is called on the host, and done on the device."""
+            """Yields the host call and the device work that it launches."""
             args = f'{{"correlation":{correlation}{more}}}'
             api = "cudaMemcpyAsync" if category == "gpu_memcpy" else "cudaLaunchKernel"
             yield (1, 1, "cuda_runtime", api, call, call + 3_000, args)
@@ -98,24 +103,24 @@ def make(path, slices):
 
 
 def measured(command, limit=None):
-    """CPU time in seconds and resident memory in bytes; None if it was not done in so many seconds."""
+    """Returns CPU seconds and peak resident bytes, or None if `command` exceeds `limit` seconds."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     timer = threading.Timer(limit or threading.TIMEOUT_MAX, process.kill)
     timer.daemon = True
     timer.start()
-    said = process.stderr.read().decode(errors="replace")
+    errors = process.stderr.read().decode(errors="replace")
     _, status, usage = os.wait4(process.pid, 0)
     timer.cancel()
     if limit and os.waitstatus_to_exitcode(status) == -signal.SIGKILL:
         return None
     if os.waitstatus_to_exitcode(status) != 0:
-        sys.exit(f"{shlex.join(command)} failed:\n{said}")
+        sys.exit(f"{shlex.join(command)} failed:\n{errors}")
     unit = 1 if sys.platform == "darwin" else 1024
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit
 
 
 def summary(runs):
-    """The medians of what `measured` says, and how far the middle half of the times is spread."""
+    """Returns medians of results of `measured`, and the middle half of the times."""
     times, memory = sorted(time for time, _ in runs), [bytes_ for _, bytes_ in runs]
     quarter = len(times) // 4
     return {

@@ -1,11 +1,12 @@
-"""Questions asked of a fleet: what `mlprof-sql` takes to answer them of many ranks at once.
+"""Measures the cost of `mlprof-sql` queries over the traces of many ranks.
 
-fleet.py --mlprof PROGRAM --sql PROGRAM [--ranks N] [--slices N] [--question NAME] [--memory MIB] [--limit SECONDS] [--folder FOLDER] [--json FILE]
+fleet.py --mlprof PROGRAM --sql PROGRAM [--ranks N] [--slices N] [--question NAME] [--memory MIB]
+         [--limit SECONDS] [--folder FOLDER] [--json FILE]
 
-A trace of so many slices is made and written as tables, once; every further rank is a copy of it under a number of its own, so
-what is alike in all of them compresses no better than it would otherwise: a file holds one rank. Each question is asked by a
-process of its own, in turn. Shown are CPU time, user and system, the most memory that was resident, and time by the clock. With
---folder the tables stay there and are used again.
+The benchmark generates the tables of one trace of N slices. The other ranks have copies of them
+with their own rank number. A file holds only one rank, so equal ranks do not compress better. The
+queries run one after the other, each in its own process. The result has CPU time (user and system),
+peak resident memory and wall time. With --folder, the tables are kept in that folder and reused.
 """
 
 import argparse
@@ -22,7 +23,7 @@ QUESTIONS = ["straggler", "exposed", "ops", "outliers", "step_times", "copies", 
 
 
 def make(folder, ranks, slices, mlprof):
-    """Tables of so many ranks."""
+    """Writes the tables of all ranks and returns their folder."""
     trace = os.path.join(folder, "run.pt.trace.json.gz")
     tables = os.path.join(folder, "tables")
     print(f"{analysis.make(trace, slices):,} slices of a rank", flush=True)
@@ -33,7 +34,7 @@ def make(folder, ranks, slices, mlprof):
 
 
 def copy(file, ranks):
-    """A file of rank 0, as one of each other rank: compressed and described as it is."""
+    """Copies a file of rank 0 for each other rank, with the same schema and compression."""
     import pyarrow
     import pyarrow.parquet as parquet
 

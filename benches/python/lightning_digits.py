@@ -1,8 +1,8 @@
-"""What Lightning's profiler="simple" costs a training step, on the digits.
+"""Measures the cost of Lightning's profiler="simple" per training step on the digits.
 
-The network, its optimizer, the batch size, the data and the number of threads are those of
-`tch-digits`; what is measured, and how, is that of its program `overhead`. CPU only; no logger, no
-checkpoints, no progress bar, no callbacks.
+The network, optimizer, batch size, data, number of threads and method are those of the program
+`tch-overhead` in `tch-digits`. The training runs on the CPU, without a logger, checkpoints, a
+progress bar or callbacks.
 
     python lightning_digits.py --json results.json
 """
@@ -40,7 +40,7 @@ CLOCKS = {"wall": time.perf_counter_ns, "cpu": time.process_time_ns}
 
 @dataclasses.dataclass
 class Setting:
-    """Under which everything is measured."""
+    """Settings of all measurements."""
 
     data: torch.utils.data.Dataset
     batch_size: int
@@ -57,7 +57,7 @@ def training_data():
 
 
 class DigitNet(lightning.LightningModule):
-    """Two convolutions, pooling, two linear layers."""
+    """Network of two convolutions, pooling and two linear layers."""
 
     def __init__(self, clock, profiler_of_step=None):
         super().__init__()
@@ -93,14 +93,14 @@ class DigitNet(lightning.LightningModule):
 
 
 class Silent(SimpleProfiler):
-    """Without its report."""
+    """SimpleProfiler that prints no report."""
 
     def describe(self):
         pass
 
 
 class Counting(Profiler):
-    """Counts scopes."""
+    """Profiler that counts scopes."""
 
     def __init__(self):
         super().__init__()
@@ -114,7 +114,7 @@ class Counting(Profiler):
 
 
 def run_epoch(setting, profiler, profiler_of_step=None):
-    """The lengths in µs of the steps of an epoch on a new network: full batches after the warm-up."""
+    """Trains a new network for an epoch; returns µs per full batch after the warm-up."""
     torch.manual_seed(1)
     net = DigitNet(CLOCKS[setting.clock], profiler_of_step)
     loader = torch.utils.data.DataLoader(
@@ -148,14 +148,14 @@ def scopes_per_step(setting):
 
 
 def every_other(setting, profiler):
-    """The share that `profiler` adds to the steps that it records."""
+    """Returns the relative cost that `profiler` adds to recorded steps."""
     other = PassThroughProfiler()
     switch = lambda step: profiler if pairs.is_recorded(step) else other
     return pairs.neighbours(run_epoch(setting, other, switch))
 
 
 def ns_per_scope(profiler):
-    """Of one scope as Lightning's loops make it: the best of a few rounds of a tight loop."""
+    """Returns the cost of a scope as opened by Lightning, the best of 20 tight loops."""
     scopes, best = 2000, float("inf")
     for _ in range(20):
         started = time.perf_counter_ns()
@@ -176,7 +176,7 @@ def measure(setting, rounds):
         shares["control"].append(every_other(setting, PassThroughProfiler()))
         shares["neighbours"].append(every_other(setting, Silent()))
         lengths = {}
-        # The first kind changes from round to round.
+        # Every other round begins with the other kind.
         for kind in kinds if index % 2 == 0 else reversed(kinds):
             lengths[kind] = run_epoch(setting, Silent() if kind else None)
         shares["epochs_simple"].append(pairs.paired(lengths["simple"], lengths[None]))
@@ -236,13 +236,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=60, help="epochs of each kind")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="how steps are timed")
-    parser.add_argument("--json", type=pathlib.Path, help="write the figures as JSON, too")
+    parser.add_argument("--json", type=pathlib.Path, help="also write the results as JSON")
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds: use 1 or more")
     warnings.filterwarnings("ignore")
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
-    # As in tch-digits, because the network is small.
+    # tch-digits also uses one thread, because the network is small.
     torch.set_num_threads(1)
     results = measure(Setting(training_data(), options.batch_size, options.clock), options.rounds)
     show(results)

@@ -1,4 +1,4 @@
-"""Medians of pairs, and how sure they are: the same arithmetic as `digits::overhead` in Rust."""
+"""Medians of paired measurements with confidence intervals, as in `digits::overhead` in Rust."""
 
 import math
 import statistics
@@ -10,12 +10,12 @@ TAIL = 0.025
 
 
 def is_recorded(step):
-    """Whether a step (from 0) is recorded: of each pair one, first and second in turn."""
+    """Returns True for the recorded step of each pair: first, second, second, first, and so on."""
     return step % 4 in (0, 3)
 
 
 def neighbours(steps):
-    """How much longer recorded steps are than their neighbours. `steps` follow on the warm-up."""
+    """Returns the relative cost of recorded steps over their neighbours, after the warm-up."""
     ratios = []
     for index in range(0, len(steps) - 1, 2):
         first, second = steps[index], steps[index + 1]
@@ -27,13 +27,13 @@ def neighbours(steps):
 
 
 def paired(with_it, without):
-    """How much longer the steps of one epoch are than the same steps of another."""
+    """Returns the relative cost of one epoch's steps over the same steps of another epoch."""
     ratios = [math.log(one / other) for one, other in zip(with_it, without)]
     return math.expm1(statistics.median(ratios))
 
 
 def interval_rank(count):
-    """How many values from either end of `count` sorted ones a 95 % interval of their median begins."""
+    """Returns the index at which the 95 % interval of a median of `count` sorted values begins."""
     logarithm = count * math.log(0.5)
     below, rank, heads = math.exp(logarithm), None, 0
     while below <= TAIL and heads < count:
@@ -45,7 +45,7 @@ def interval_rank(count):
 
 
 def estimate(rounds):
-    """The median of a figure per round, and its interval; (None, None) for fewer than 6 rounds."""
+    """Returns the median of the rounds and its interval, which is None for fewer than 6 rounds."""
     ordered = sorted(rounds)
     rank = interval_rank(len(ordered))
     if rank is None:

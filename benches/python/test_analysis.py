@@ -1,4 +1,4 @@
-"""What `analysis.py` makes and reckons."""
+"""Tests of `analysis.py`."""
 
 import gzip
 import json

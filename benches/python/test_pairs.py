@@ -1,4 +1,4 @@
-"""python3 -m unittest, in this folder; without torch."""
+"""Tests of `pairs.py`, which need no torch. Run `python3 -m unittest` in this folder."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""How many rows HolisticTraceAnalysis finds for each of its analyses, in a folder with a trace."""
+"""Prints the number of rows of each HolisticTraceAnalysis result for a folder with a trace."""
 
 import json
 import sys

@@ -1,5 +1,8 @@
-"""What torch.profiler costs per kernel: rounds without and with it in turns, each of as many small
-kernels as the rounds of gpu-check have. Answers in nanoseconds per kernel, medians over all pairs."""
+"""Measures the cost of torch.profiler per kernel.
+
+Rounds without and with the profiler alternate. Each launches as many small kernels as the rounds of
+gpu-check. The output has medians over all pairs in nanoseconds per kernel.
+"""
 
 import json
 import statistics

@@ -1,4 +1,4 @@
-"""What must hold of each kernel in a trace; only Python's own library."""
+"""Counts kernels in a trace that start before their launch or lack one. Needs no packages."""
 
 import glob
 import gzip

@@ -1,5 +1,6 @@
-// Bundles the script and the style sheet of the page, and writes a content security policy that allows only these two.
-// `node build.mjs FOLDER` writes page.js, page.css and policy.txt into FOLDER.
+// Bundles the script and the style sheet of the page, and writes a content security policy that
+// allows only these two. `node build.mjs FOLDER` writes page.js, page.css and policy.txt into
+// FOLDER.
 
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";

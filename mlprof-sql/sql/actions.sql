@@ -1,6 +1,6 @@
--- Which actions directly inside a step take its time?
+-- Time of the actions directly inside a step
 --
--- An empty action is the rest of the step.
+-- The row without an action is the rest of the step.
 with sums as (
   select action, count(*) as n, count(distinct rank) as ranks, cast(sum(dur) as bigint) as total_ns, max(dur) as longest_ns
   from stages

@@ -1,9 +1,10 @@
--- Which ranks wait in collectives, and for which rank? Clocks are not needed: the last rank waits the least.
+-- Ranks that wait in collectives, and ranks that others wait for
 --
--- What each rank takes longer in a collective than the rank that takes the shortest time is waiting. times_last: how often
--- a rank was the one that all others waited for; ranks that are level with others are not last. Kernels are told apart by
--- their operation and its group of ranks, and by the step that launched them. Of operations that some ranks leave before
--- others join, such as a broadcast, nothing is known.
+-- The ranks' clocks need not agree, because the last rank waits the least. waiting_ns: time beyond
+-- that of the fastest rank in the same collective. times_last: collectives that this rank alone
+-- joined last; ties do not count. Kernels are matched by operation, group of ranks, and the step
+-- that launched them. Collectives that some ranks leave before others join, such as a broadcast,
+-- are not recognised.
 with launch as (
   select rank, cycle, correlation, min(ts) as ts, min(step) as step
   from slices
@@ -26,7 +27,7 @@ called as (
   from joined
   where step is not null
 ),
--- Where ranks disagree on how many there are, nothing tells which of them belong together.
+-- If ranks recorded different numbers of calls, the calls cannot be matched, so they are left out.
 met as (
   select stage, cycle, step, name, number, n, min(dur) as shortest
   from called

@@ -1,9 +1,9 @@
--- How fast are memory copies and fills, by rank and direction?
+-- Speed of memory copies and fills, by rank and direction
 --
--- Of copies that began in the window (from the first to the last step, without pauses), as `mlprof analyze` says it of each
--- device. busy_ns is the time in which any of the copies of a device ran: those that ran at the same time count once. Bytes
--- per nanosecond are gigabytes per second; only copies of which both bytes and duration are known have a speed. unknown: copies
--- of unknown bytes.
+-- The rows include copies that began in the window, from the first to the last step without pauses,
+-- like the devices in `mlprof analyze`. busy_ns: time in which any copy of a device ran;
+-- simultaneous copies count once. gb_per_s: bytes per nanosecond of the copies whose bytes and
+-- duration are known. unknown: number of copies without a size.
 with copied as (
   select s.rank, s.cycle, coalesce(t.device, -1) as device, s.name, s.id, s.ts, s.ts + s.dur as ends, s.bytes,
     case when s.bytes is not null and s.dur > 0 then 1 else 0 end as is_timed

@@ -1,4 +1,4 @@
--- Time waiting for data by rank
+-- Time waiting for data, by rank
 with step_of_rank as (
   select rank, cycle, coalesce(stage, '') as stage, step, sum(dur) as dur, sum(waiting_for_data) as waiting
   from steps

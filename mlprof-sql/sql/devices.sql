@@ -1,8 +1,8 @@
--- What do devices do between the first and the last step: compute, communicate, copy or idle?
+-- Device time between the first and the last step: computation, communication, copies and idle time
 --
--- As `mlprof analyze` says it. Communication is what is not hidden behind computing, memory what is hidden behind neither;
--- all parts together are the window, to the nanosecond. Without steps the window is the whole trace; pauses of the recording
--- are not in it.
+-- The definitions are those of `mlprof analyze`. Communication excludes the time hidden behind
+-- computation, and memory excludes the time hidden behind either. The parts add up exactly to the
+-- window. Without steps, the window is the whole trace. It excludes pauses of the recording.
 with work as (
   select s.rank, s.cycle, coalesce(t.device, -1) as device, s.ts, s.ts + s.dur as until, s.work as kind
   from slices s
@@ -45,7 +45,7 @@ sums as (
 devices as (
   select distinct rank, cycle, device from work
 ),
--- A device that did nothing in the window is idle before its work, not after it.
+-- A device without work in the window counts as idle before its work, not after it.
 idle as (
   select d.rank, d.cycle, d.device, cast(sum(w.dur) as bigint) as window_ns,
     cast(sum(case

@@ -1,9 +1,10 @@
--- Which phases delay the steps of all ranks, and which rank most often finishes each phase last?
+-- Phases that delay the steps of all ranks, and the rank that most often finishes each phase last
 --
--- As `mlprof analyze` says it, after StageFrontier (arXiv 2606.06751). When the last rank is through a phase, that is the
--- step's frontier there; by how much a phase moves it on is its exposed time. All phases together are the slowest
--- rank's steps, to the nanosecond, and who waits for another rank is not blamed. No clocks need agree. One rank alone is
--- last through nothing, and has no rows.
+-- The method is that of `mlprof analyze`, after StageFrontier (arXiv 2606.06751). The frontier of a
+-- phase is the time in the step at which the last rank finishes it. The exposed time of a phase is
+-- the distance between its frontier and the previous one. All phases add up exactly to the steps of
+-- the slowest rank. A rank that waits for another one is not blamed, and clocks need not agree. A
+-- single rank has no rows.
 with world as (
   select count(distinct rank) as ranks from ranks
 ),
@@ -32,7 +33,7 @@ moved as (
   select ord, phase, frontier - coalesce(lag(frontier) over (partition by stage, step order by ord), 0) as exposed
   from frontier
 ),
--- Who is level with others is not last.
+-- In a tie, no rank is last.
 last_of_step as (
   select t.ord, min(t.rank) as rank
   from through t

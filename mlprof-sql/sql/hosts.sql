@@ -1,7 +1,7 @@
--- Is a machine slow? Own work of the ranks per step, by machine, with the slowest rank first.
+-- Own work of the ranks per step, by machine, sorted by the slowest rank of each machine
 --
--- Of each rank the step in the middle counts. median_ns is that of the rank in the middle of the machine: where it is far
--- below slowest_ns, one rank is slow and not the machine.
+-- The median step of each rank counts. median_ns: value of the machine's median rank. If it is far
+-- below slowest_ns, one rank is slow rather than the machine.
 with own as (
   select rank, coalesce(stage, '') as stage, step, cast(sum(case when waits = 0 then dur else 0 end) as bigint) as own
   from phases

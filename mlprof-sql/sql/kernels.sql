@@ -1,7 +1,8 @@
 -- Kernels that are slower on some ranks than on others
 --
--- Their mean duration on the fastest and on the slowest rank; the greatest sum of time that is lost by it first. Kernels in
--- which ranks wait for each other are not here: they take the longest on the ranks that are fastest.
+-- Rows have the mean duration on the fastest and on the slowest rank, and are sorted by the total
+-- time lost. Kernels in which ranks wait for each other are left out, because they take the longest
+-- on the fastest ranks.
 with of_rank as (
   select name, rank, cast(sum(n) as bigint) as calls, cast(sum(o.sum) as bigint) as total_ns
   from ops o

@@ -1,8 +1,9 @@
--- How long does launched device work wait before it starts, by device?
+-- Delay between the launch and the start of device work, by device
 --
--- As `mlprof analyze` says it, of calls that began in the window (from the first to the last step, without pauses). delay: from
--- the end of the call to the beginning of its first work; 0 where that came first. A call counts once, however much it
--- launches. long_delays: above 100 µs.
+-- The rows include calls that began in the window, from the first to the last step without pauses,
+-- as in `mlprof analyze`. The delay lasts from the end of a call to the start of its first work,
+-- and is 0 if the work started earlier. A call counts once, even if it launches several pieces of
+-- work. long_delays: number of delays above 100 µs.
 with call as (
   select rank, cycle, correlation, ts, ts + dur as ends,
     row_number() over (partition by rank, cycle, correlation order by track_id, ts, id) as place

@@ -1,7 +1,8 @@
--- When was the memory usage highest, by rank?
+-- Peak of the memory usage, by rank
 --
--- The peak of each counter of memory in bytes, when it was first reached, and in which step, if it was in one. Counters of
--- other units, such as utilization, power and clocks, are not here.
+-- Each counter of memory in bytes has a row with its peak, the time at which it was first reached,
+-- and the step, if a step was running. Other counters, such as utilization, power and clocks, are
+-- left out.
 with memory as (
   select rank, cycle, upid, name, ts, value, id
   from counters
@@ -13,7 +14,7 @@ placed as (
     row_number() over (partition by rank, cycle, upid, name order by value desc, ts, id) as place
   from memory
 ),
--- Of parts of steps that overlap, on several threads, the one that began last counts.
+-- Among overlapping parts of steps on several threads, the one that began last counts.
 in_step as (
   select c.rank, c.cycle, c.upid, c.name, s.step, c.ts, s.ts + s.dur as ends,
     row_number() over (partition by c.rank, c.cycle, c.upid, c.name order by s.ts desc, s.ts + s.dur desc, s.step desc) as place

@@ -1,7 +1,8 @@
 -- Steps that are much longer than the other steps of their rank and stage
 --
--- As `mlprof analyze` judges those of one file, over all cycles of a rank: 0.6745 * distance from the median / MAD above 3.5,
--- where the MAD is at least one percent of the median; of five steps or more.
+-- The method is that of `mlprof analyze` for one file, applied to all cycles of a rank. A step is
+-- an outlier if 0.6745 * distance from the median / MAD exceeds 3.5. The MAD is at least one
+-- percent of the median. A stage needs at least five steps.
 with step_of_rank as (
   select rank, cycle, coalesce(stage, '') as stage, step, cast(sum(dur) as bigint) as dur
   from steps

@@ -1,7 +1,7 @@
--- How much of communication and copies overlaps with computation, by device?
+-- Share of communication and copies that overlaps with computation, by device
 --
--- As `mlprof analyze` says it, in the same window as `devices`. total_ns: when any of it ran; hidden_ns: while the device also
--- computed.
+-- The definitions and the window are those of the query `devices`. total_ns: time in which any
+-- communication or copy ran. hidden_ns: the part of it in which the device also computed.
 with work as (
   select s.rank, s.cycle, coalesce(t.device, -1) as device, s.work as kind, greatest(s.ts, w.ts) as ts,
     least(s.ts + s.dur, w.ts + w.dur) as until

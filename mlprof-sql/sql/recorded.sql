@@ -1,6 +1,6 @@
--- What was recorded for each rank, and what is missing?
+-- Recorded cycles and missing data of each rank
 --
--- world_size: how many ranks there should be; there: of how many something is recorded.
+-- world_size: number of ranks in the training. there: number of ranks with a recording.
 with there as (
   select count(distinct rank) as there from ranks
 ),

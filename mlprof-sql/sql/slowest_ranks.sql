@@ -1,7 +1,7 @@
--- How long does the own work of each rank take, slowest first, and on which machine?
+-- Own work of each rank and its machine, slowest rank first
 --
--- Own work is without the phases in which ranks wait for each other; own_ns is that of the step in the middle. All ranks
--- are here, healthy ones too: `straggler` names those that are slow.
+-- Own work excludes the phases in which ranks wait for each other. own_ns: own work of the median
+-- step. The rows include healthy ranks; the query `straggler` selects the slow ones.
 with own as (
   select rank, coalesce(stage, '') as stage, step, cast(sum(case when waits = 0 then dur else 0 end) as bigint) as own,
     cast(sum(dur) as bigint) as dur

@@ -1,6 +1,7 @@
--- How long did each step take, on the median rank and on the slowest one?
+-- Duration of each step on the median rank and on the slowest rank
 --
--- In the order of steps: what became slower, and when. Parts of a step that something interrupted are added up.
+-- The rows are in the order of the steps, so they show when the training became slower. Parts of an
+-- interrupted step are added up.
 with step_of_rank as (
   select coalesce(stage, '') as stage, cycle, step, rank, cast(sum(dur) as bigint) as dur
   from steps

@@ -1,6 +1,6 @@
--- What do steps spend their time on, by rank?
+-- Time of the phases of a step, by rank
 --
--- Phases add up to the steps.
+-- The phases add up to the steps.
 with sums as (
   select rank, ord, phase, count(*) as steps, cast(sum(dur) as bigint) as total_ns, max(dur) as longest_ns
   from phases

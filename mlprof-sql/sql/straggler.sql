@@ -1,9 +1,10 @@
--- Which ranks delay the others, in which phase, and by how much? Empty if all ranks are healthy.
+-- Ranks that delay the others, with the phase and the delay; empty if all ranks are healthy
 --
--- As `mlprof analyze` says it. Compared is what each rank does itself, without the phases in which ranks wait for each
--- other, over the steps that all ranks have. A rank is slow if that takes it, in the middle of its steps, a tenth longer
--- than the rank in the middle, and in three quarters of its steps a twentieth; of more than two ranks it must also stand
--- out of how much they differ anyway (0.6745 * distance / MAD above 3.5).
+-- The method is that of `mlprof analyze`. It compares the ranks' own work, without the phases in
+-- which ranks wait for each other, over the steps that all ranks recorded. A rank is slow if its
+-- median over at least three steps is more than a tenth above that of the median rank, and if at
+-- least three quarters of its steps are more than a twentieth above the median rank's step. With
+-- more than two ranks, it must also be an outlier: 0.6745 * distance / MAD above 3.5.
 with world as (
   select count(distinct rank) as ranks from ranks
 ),
@@ -23,7 +24,7 @@ own as (
   from phase p join common c on p.stage = c.stage and p.step = c.step
   group by p.stage, p.step, p.rank
 ),
--- The value in the middle is, of an even number of values, the smaller one of the two in the middle.
+-- Among an even number of values, the median is the smaller of the two in the middle.
 own_of_step as (
   select stage, step, own, row_number() over (partition by stage, step order by own) as place,
     count(*) over (partition by stage, step) as n
@@ -66,7 +67,7 @@ slow as (
   where d.steps >= 3 and d.own - d.usual > 0.1e0 * d.usual and l.often >= 0.75e0 * d.steps
     and (d.ranks < 3 or 0.6745e0 * (d.own - d.usual) > 3.5e0 * v.deviation)
 ),
--- The phase in which a rank exceeds the one in the middle by the most, in the middle of its steps.
+-- The phase in which the rank's median excess over the median rank is the largest.
 dur_of_phase as (
   select p.stage, p.step, p.ord, p.phase, p.rank, p.dur,
     row_number() over (partition by p.stage, p.step, p.ord order by p.dur) as place,

@@ -14,8 +14,8 @@ const scenarios = {
   ...comparison,
   ...traces,
 
-  /** Pictures of every section, for somebody to look at, in both schemes, as on a telephone and on paper:
-   * `MLPROF_TEST_PICTURES` names a folder. */
+  /** Saves pictures of each section in both color schemes, on a narrow screen and in print. The
+   * environment variable `MLPROF_TEST_PICTURES` names their folder. */
   async pictures() {
     const folder = process.env.MLPROF_TEST_PICTURES;
     mkdirSync(folder, { recursive: true });

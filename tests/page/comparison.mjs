@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { accessible, finished, open, openedBothWays, table, texts, typed } from "./page.mjs";
 
 export const scenarios = {
-  /** Two runs side by side: what got worse on top, in words and in tables that are sorted and searched. */
+  /** Compares two runs: regressions come first, and tables can be sorted and searched. */
   async comparison() {
     const page = await open();
     assert.match((await texts(page, "#summary li"))[0], /Actions: .* slower, × 8.0 \(at least × 7/);

@@ -43,7 +43,7 @@ export async function open({ javascript = true, dark = false, width = 1300, heig
 export const texts = (page, selector) =>
   page.$$eval(selector, (all) => all.filter((one) => one.offsetParent !== null).map((one) => one.textContent));
 
-/** The table with this caption, which a sentence may follow, by a mark of its own. */
+/** Finds the table whose caption is or begins with `caption`, and marks it for selectors. */
 export async function table(page, caption) {
   const found = await page.$$eval(
     "table",
@@ -73,7 +73,7 @@ export async function typed(page, selector, text) {
   await new Promise((resolve) => setTimeout(resolve, 250));
 }
 
-/** The page without scripts and with them: what its tables say is the same. */
+/** Opens the page without and with scripts, and checks that the tables have the same text. */
 export async function openedBothWays() {
   const plain = await open({ javascript: false });
   const live = await open();
@@ -84,13 +84,13 @@ export async function openedBothWays() {
   return [plain, live];
 }
 
-/** Waits for the chart of calls: charts are drawn when they come into view. */
+/** Waits for the chart of calls. Charts are drawn when they come into view. */
 export async function settled(page) {
   await (await page.$("[data-tree=calls]")).scrollIntoView();
   await page.waitForSelector("[data-tree=calls] .box");
 }
 
-/** What the rules of WCAG 2.2 find wrong with the page as it stands: contrast, names of controls, keyboard, order. */
+/** Checks the current page against WCAG 2.2: contrast, names of controls, keyboard and order. */
 export async function accessible(page) {
   const violations = await page.evaluate(async (source) => {
     (0, eval)(source);
@@ -102,7 +102,7 @@ export async function accessible(page) {
   assert.deepEqual(violations, []);
 }
 
-/** Nothing was complained of on any of the pages. */
+/** Checks that no page caused a complaint. */
 export async function finished(pages) {
   for (const page of pages) {
     complaints.push(...(await page.evaluate(() => window.breaches)).map((breach) => `policy: ${breach}`));

@@ -5,12 +5,12 @@ import assert from "node:assert/strict";
 import { accessible, finished, open, openedBothWays, settled, table, texts, typed } from "./page.mjs";
 
 export const scenarios = {
-  /** Everything a report can have: sorting, searching, grouping, zooming, by mouse and by keyboard. */
+  /** A report with all parts: sorting, searching, grouping and zooming by mouse and keyboard. */
   async everything() {
     const page = await open();
     await settled(page);
     let actions = await table(page, "Actions of all threads");
-    await (await page.$("[data-tools=this] label input[type=checkbox]")).click(); // what is inside of what, not here
+    await (await page.$("[data-tools=this] label input[type=checkbox]")).click(); // turns the tree off
     const names = await actions.column(1);
     assert.ok(names.length > 1, "there are rows");
     await (await actions.title(1)).click();
@@ -92,7 +92,7 @@ export const scenarios = {
     await finished([page, dark]);
   },
 
-  /** Actions below each other: sorted beside each other, searched with what is around, and as if there were no tree. */
+  /** The tree of actions: sorting siblings, searching with parent rows, turning the tree off. */
   async nesting() {
     const plain = await open({ javascript: false });
     const caption = "Actions of all threads";
@@ -130,7 +130,7 @@ export const scenarios = {
     await finished([page]);
   },
 
-  /** Ops by any of what they are told apart by, also by what the table does not show at first. */
+  /** Grouping ops by any of their properties, including hidden ones. */
   async grouping() {
     const page = await open();
     const ops = await table(page, "Ops, kernels, actions and modules of the recorded steps");
@@ -189,7 +189,7 @@ export const scenarios = {
     await finished([page]);
   },
 
-  /** Several ranks: the slowest one is something to do about, with a way to what it loses by. */
+  /** Several ranks: a finding names the slowest rank and links to its lost time. */
   async ranks() {
     const page = await open();
     const said = await texts(page, "#findings li");
@@ -202,7 +202,7 @@ export const scenarios = {
     await finished([page]);
   },
 
-  /** Memory over time: areas, a mark at the peak, words and tables that explain it, pointer and arrows. */
+  /** Memory over time: areas, the mark at the peak, explanations, pointer and arrow keys. */
   async memory() {
     const page = await open();
     const picture = ".areas";
@@ -243,7 +243,7 @@ export const scenarios = {
     await finished([page, await open({ dark: true })]);
   },
 
-  /** The strip of steps: one bar each, marks that lead to rows, pointer and arrows. */
+  /** The chart of steps: a bar per step, marks that link to rows, pointer and arrow keys. */
   async steps() {
     const strip = "#r0-steps + .strip";
     const page = await open();
@@ -288,7 +288,7 @@ export const scenarios = {
     await finished([page]);
   },
 
-  /** Contrast in both schemes, names of controls, what the keyboard reaches: with charts, and as on a telephone. */
+  /** Accessibility of the page with charts, in both color schemes and on a narrow screen. */
   async accessibility() {
     for (const look of [{}, { dark: true }, { width: 400 }]) {
       const page = await open(look);
@@ -304,7 +304,7 @@ export const scenarios = {
     await finished([]);
   },
 
-  /** What is folded, further down or not drawn yet is printed all the same, no wider than the paper. */
+  /** Print includes collapsed, distant and undrawn content, and fits the width of the paper. */
   async paper() {
     const page = await open();
     await page.pdf({ format: "A4", landscape: true });
@@ -326,7 +326,7 @@ export const scenarios = {
     await finished([page]);
   },
 
-  /** What tables say without scripts is what scripts leave standing. */
+  /** Tables have the same text without and with scripts. */
   async without_scripts() {
     const [plain, live] = await openedBothWays();
     assert.ok((await texts(plain, "h3")).includes("Actions"));
@@ -334,7 +334,7 @@ export const scenarios = {
     await finished([live]);
   },
 
-  /** Names that would be markup, and others that nobody expects. */
+  /** Names that contain markup or unusual characters. */
   async hostile() {
     const page = await open();
     await settled(page);
@@ -352,7 +352,7 @@ export const scenarios = {
     await finished([page]);
   },
 
-  /** A long run: the page answers, and says what it left out. */
+  /** A long run: the page stays responsive and reports omitted rows. */
   async large() {
     const page = await open();
     await settled(page);

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { accessible, finished, open, openedBothWays, table, texts, typed } from "./page.mjs";
 
 export const scenarios = {
-  /** Where steps spend their time, the critical path as a bar that answers to pointers and keys, and devices. */
+  /** Step times, devices, and the critical path as a bar with pointer and keyboard control. */
   async traces() {
     const page = await open();
     assert.deepEqual(await texts(page, "h2"), ["What to do", "Simple · fit", "Ranks", "Trace · rank 0", "Trace · rank 1"]);

@@ -16,7 +16,7 @@ pub fn steps() -> [Step; 3] {
     ]
 }
 
-/// Measures comments, documents and names by `prose.py`, which also has the limits.
+/// Measures comments, documents and names with `prose.py`, which also has the limits.
 fn prose() -> Result<(), String> {
     let mut python = Command::new("python3");
     python.arg(workspace().join("xtask/prose.py")).arg(workspace()).args(["--list", "20"]);

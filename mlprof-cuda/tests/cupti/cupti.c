@@ -1,12 +1,14 @@
-/* A libcupti of the tests, and a CUDA whose calls it sees: cc -shared -fPIC -o libcupti.so.12 cupti.c
+/* Fake libcupti for tests, with the CUDA calls that it records.
  *
- * Records are laid out as in NVIDIA's cupti_activity.h from 12.9 to 13.5, as far as anybody reads them
- * (fixture.c proves that with the header itself), each in a slot of its own of 256 bytes. The device
- * runs what it is given one after the other, in no time at all: its clock is counted by hand.
+ * Build: cc -shared -fPIC -o libcupti.so.12 cupti.c
  *
- * FAKE_CUPTI in the environment: claimed, not-permitted, too-new, no-clock (times are its own),
- * no-calls (calls are not told of), cut (the last record of each buffer is cut off), lost (the second
- * one of a buffer cannot be gone through). */
+ * Each record has a slot of 256 bytes. The fields that mlprof reads are at the offsets of NVIDIA's
+ * cupti_activity.h from 12.9 to 13.5; fixture.c checks this against the header. The device runs its
+ * work in sequence. No time passes for work; the fake computes start and end itself.
+ *
+ * Values of the environment variable FAKE_CUPTI: claimed, not-permitted, too-new, no-clock (ignores
+ * the profiler's clock), no-calls (records no calls), cut (truncates the last record of each
+ * buffer), lost (fails at the second record of a buffer). */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -44,7 +46,7 @@ static uint64_t now(void) {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* What CUPTI's users call. */
+/* Functions of CUPTI. */
 uint32_t cuptiGetContextId(void *context, uint32_t *number) { (void)context; *number = 1; return 0; }
 uint32_t cuptiGetStreamIdEx(void *context, void *stream, uint8_t own, uint32_t *number) {
     (void)context, (void)own;
@@ -60,7 +62,7 @@ uint32_t cuptiGetResultString(uint32_t code, const char **name) {
     default: return 1;
     }
 }
-/* When the process ends CUPTI gives back what it has; nobody may use it after that. */
+/* At process exit, CUPTI returns its buffer. Reading records later aborts. */
 static void give_back(void);
 static int is_gone;
 static void at_exit(void) {
@@ -163,7 +165,7 @@ uint32_t cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_
     return 0;
 }
 
-/* Under the lock: a place for a record of this kind, if anybody wants one. */
+/* Returns the slot of a new record, or a dummy if this kind is disabled. Requires the lock. */
 static uint8_t *record(uint32_t kind) {
     static uint8_t nowhere[SLOT];
     if (silent || !enabled[kind] || !request) return nowhere;
@@ -203,17 +205,17 @@ static void leave(uint32_t kind, uint32_t function, uint64_t start, uint32_t num
     put32(place, 28, (uint32_t)syscall(SYS_gettid));
     put32(place, 32, number);
 }
-/* The device begins when it is free, and a microsecond after it was asked at the soonest. */
+/* Work starts when the device is free, and at least a microsecond after the call. */
 static uint64_t run(uint32_t stream, uint64_t took) {
     uint64_t *busy = &busy_until[stream % 2], soonest = now() + 1000;
-    /* Before there was a clock of theirs the device's was another one. */
+    /* The time is of CUPTI's own clock, from before the profiler set its clock. */
     if (*busy > soonest + 1000000000000u) *busy = 0;
     uint64_t start = *busy > soonest ? *busy : soonest;
     *busy = start + took;
     return start;
 }
 
-/* CUDA, as the scenes call it. Each returns its correlation. */
+/* CUDA calls for the scenes. Each returns its correlation number. */
 uint32_t fake_launch(const char *name, uint32_t stream, uint64_t took) {
     pthread_mutex_lock(&lock);
     uint64_t start = now();
@@ -221,7 +223,7 @@ uint32_t fake_launch(const char *name, uint32_t stream, uint64_t took) {
     uint64_t begun = run(stream, took);
     uint8_t *place = record(KERNEL);
     place[6] = 32; /* registers per thread */
-    put64(place, 16, took ? begun : 0); /* what took no time has none */
+    put64(place, 16, took ? begun : 0); /* work without duration has no times */
     put64(place, 24, took ? begun + took : 0);
     put32(place, 44, 1); /* context */
     put32(place, 48, stream);
@@ -230,7 +232,7 @@ uint32_t fake_launch(const char *name, uint32_t stream, uint64_t took) {
     put32(place, 76, 1024), put32(place, 80, 512); /* shared memory */
     put32(place, 92, number);
     put64(place, 104, (uint64_t)(uintptr_t)name);
-    /* The runtime makes its call of the driver inside its own. */
+    /* The runtime's call contains a driver call. */
     uint64_t inside = now();
     leave(DRIVER, 1, inside, number);
     leave(RUNTIME, 1, start, number);
@@ -243,7 +245,7 @@ uint32_t fake_copy(uint32_t stream, uint64_t bytes, uint64_t took) {
     uint32_t number = enter();
     uint64_t begun = run(stream, took);
     uint8_t *place = record(MEMCPY);
-    place[4] = 1, place[5] = 1, place[6] = 3; /* from the host's pageable memory to the device's */
+    place[4] = 1, place[5] = 1, place[6] = 3; /* from pageable host memory to device memory */
     put64(place, 8, bytes);
     put64(place, 16, begun);
     put64(place, 24, begun + took);
@@ -301,7 +303,7 @@ void fake_wait(uint32_t stream) {
     put32(place, 32, stream);
     put32(place, 36, UINT32_MAX);
     leave(RUNTIME, 7, start, number);
-    leave(RUNTIME, 6, now(), enter()); /* a call that is not worth telling of */
+    leave(RUNTIME, 6, now(), enter()); /* a call that the profiler ignores */
     pthread_mutex_unlock(&lock);
 }
 void fake_overhead(uint32_t kind, uint64_t took) {
@@ -313,13 +315,13 @@ void fake_overhead(uint32_t kind, uint64_t took) {
     put64(place, 32, start + took);
     pthread_mutex_unlock(&lock);
 }
-/* A library marks a range; both of its ends are told of. */
+/* Records the start or the end of a range that a library marks. */
 static void marker(uint32_t flags, uint32_t id, const char *name, const char *domain) {
     uint8_t *place = record(MARKER);
     put32(place, 4, flags);
     put64(place, 8, now());
     put32(place, 16, id);
-    put32(place, 20, 2); /* a thread */
+    put32(place, 20, 2); /* object kind: thread */
     put32(place, 24, (uint32_t)getpid());
     put32(place, 28, (uint32_t)syscall(SYS_gettid));
     put64(place, 40, (uint64_t)(uintptr_t)name);

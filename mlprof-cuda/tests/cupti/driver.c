@@ -1,6 +1,6 @@
-/* As much of CUDA's driver as CUPTI's tests need: cc -shared -fPIC -o libcuda.so.1 driver.c
+/* Fake CUDA driver for the CUPTI tests: cc -shared -fPIC -o libcuda.so.1 driver.c
  *
- * One device, like an H100. What the tests do not need fails. */
+ * It has one device, similar to an H100. Attributes that no test needs return an error. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -30,7 +30,7 @@ uint32_t cuDeviceGetAttribute(int *value, int attribute, int device) {
     case 76: *value = 0; return 0;
     case 81: *value = 233472; return 0; /* shared memory per multiprocessor */
     case 82: *value = 65536; return 0;  /* registers per multiprocessor */
-    case 97: *value = 232448; return 0; /* shared memory per block at most */
+    case 97: *value = 232448; return 0; /* maximum shared memory per block */
     case 106: *value = 32; return 0;    /* blocks per multiprocessor */
     case 111: *value = 1024; return 0;  /* reserved shared memory per block */
     default: return 1;

@@ -1,10 +1,10 @@
-/* Writes one record of every kind that mlprof reads, as the headers of a version of CUPTI lay them out.
+/* Writes one record of each kind that mlprof reads, in the layout of the included CUPTI headers.
  *
  *   cc -I<include of CUPTI> -I<include of CUDA> fixture.c -o fixture && ./fixture records-13.5.bin
  *
- * The file has numbers as a little-endian machine keeps them: CUPTI_API_VERSION (8 bytes), then for
- * each record its length and how many fields are set in it (8 bytes each), offset and size of each of
- * these (4 bytes each), and the record itself. Bytes of other fields are 0xEE.
+ * All numbers are little-endian. The file begins with CUPTI_API_VERSION (8 bytes). Each record has
+ * its length and its number of set fields (8 bytes each), the offset and size of each set field
+ * (4 bytes each), and its bytes. Other fields are filled with 0xEE.
  */
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* As much of NVML as a sampler of counters needs, with devices that are made up. The environment says
- * how they are. Aborts if it is used after its end, or by a process that has not begun it. */
+/* Fake NVML for the counter sampler. Environment variables configure its devices. It aborts if it
+ * is called after shutdown or by a process that did not initialise it. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static volatile int is_over;
 static int begun_by;
 static unsigned power_calls, utilization_calls;
 
-/* For tests. */
+/* Counters that the tests read. */
 unsigned fake_power_calls(void) { return power_calls; }
 unsigned fake_utilization_calls(void) { return utilization_calls; }
 
@@ -71,7 +71,7 @@ int nvmlDeviceGetCount_v2(unsigned *count) {
     return SUCCESS;
 }
 
-/* A device is its number and 1. */
+/* A handle is the device index plus 1. */
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
     check();
     *device = (void *)(unsigned long)(index + 1);
@@ -83,7 +83,7 @@ static unsigned index_of(void *device) {
     return (unsigned)(unsigned long)device - 1;
 }
 
-/* The last one has the first place on the bus. */
+/* The devices are on the bus in reverse order. */
 int nvmlDeviceGetPciInfo_v3(void *device, struct pci_info *info) {
     memset(info, 0, sizeof *info);
     info->bus = 100 - index_of(device);
@@ -125,7 +125,7 @@ int nvmlDeviceGetMemoryInfo_v2(void *device, struct memory *found) {
     return SUCCESS;
 }
 
-/* Now 100 W, now 300 W. */
+/* Alternates between 100 W and 300 W. */
 int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) {
     index_of(device);
     power_calls++;

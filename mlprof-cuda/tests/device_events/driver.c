@@ -1,9 +1,9 @@
-/* CUDA's driver, as far as contexts, streams and events go, with a device whose clock stands still
-   but for what is launched on it.
+/* Fake CUDA driver with contexts, streams and events.
 
-   Every stream has a time: up to where its work would take it. Events note that time. They are over
-   when the device has been let run (fake_run), or when somebody waits for them. Calls are counted
-   and written down; each can be made to fail. Misuse ends the process. */
+   Only launches and fake_advance advance the device's clock. Each stream has the time at which its
+   work ends, and an event records this time. An event completes when the device runs (fake_run) or
+   when a caller waits for it. The fake counts and logs all calls, and tests can make each of them
+   fail. Misuse ends the process. */
 
 #include <pthread.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@ typedef struct Context Context;
 typedef struct Stream {
     int kind;
     Context *context;
-    long time; /* where its work ends, in ns */
-    long done; /* how far it has come */
+    long time; /* end of its work in ns */
+    long done; /* end of its completed work in ns */
     int capturing;
 } Stream;
 
@@ -53,7 +53,7 @@ static void misuse(const char *what) {
     _Exit(77);
 }
 
-/* Takes the lock. Returns the error that the function is to fail with. */
+/* Takes the lock. Returns the error code that the test set for this function, or 0. */
 static int enter(const char *name) {
     pthread_mutex_lock(&lock);
 #ifdef LEAN
@@ -140,7 +140,7 @@ int cuCtxGetDevice(int *device) {
 int cuDevicePrimaryCtxRetain(void **context, int device) {
     ENTER("cuDevicePrimaryCtxRetain");
     (void)device;
-    *context = NULL; /* none of the fake's contexts is a primary one */
+    *context = NULL; /* the fake has no primary contexts */
     primaries++;
     return leave(0);
 }
@@ -219,7 +219,7 @@ int cuStreamCreate(void **stream, unsigned flags) {
 
 int cuStreamDestroy_v2(void *stream) {
     ENTER("cuStreamDestroy_v2");
-    stream_of(stream)->kind = 0; /* its events may still ask for it */
+    stream_of(stream)->kind = 0; /* not freed, because its events may still refer to it */
     return leave(0);
 }
 
@@ -283,7 +283,7 @@ int cuThreadExchangeStreamCaptureMode(int *mode) {
 }
 #endif
 
-/* What only the tests call. */
+/* Functions for the tests. */
 
 void *fake_context(int device) {
     Context *context = calloc(1, sizeof *context);
@@ -293,7 +293,7 @@ void *fake_context(int device) {
     return context;
 }
 
-/* Makes a context the thread's own, or none. */
+/* Sets the current context of the thread, or none. */
 void fake_set_current(void *context) {
     depth = 0;
     if (context) stack[depth++] = context;
@@ -309,7 +309,7 @@ void *fake_stream(void *context) {
     return made;
 }
 
-/* Work that takes the stream so long. */
+/* Launches work that takes `nanoseconds`. */
 void fake_launch(void *handle, long nanoseconds) {
     pthread_mutex_lock(&lock);
     Stream *stream = stream_of(handle);
@@ -318,14 +318,14 @@ void fake_launch(void *handle, long nanoseconds) {
     pthread_mutex_unlock(&lock);
 }
 
-/* All streams come to the end of their work. */
+/* Completes the work of all streams. */
 void fake_run(void) {
     pthread_mutex_lock(&lock);
     for (int i = 0; i < stream_count; i++) streams[i]->done = streams[i]->time;
     pthread_mutex_unlock(&lock);
 }
 
-/* Time goes by in which nothing runs. */
+/* Advances the clock without work. */
 void fake_advance(long nanoseconds) {
     pthread_mutex_lock(&lock);
     now += nanoseconds;

@@ -1,4 +1,7 @@
-"""Answers of another engine to all questions: `engines.py ENGINE FOLDER QUESTIONS`, as JSON on standard output."""
+"""Runs all queries in another SQL engine and prints the results as JSON.
+
+Usage: engines.py ENGINE FOLDER QUERIES
+"""
 
 import json
 import os
@@ -60,12 +63,12 @@ def spark(tables, master="local[2]"):
 
 
 def spark_cluster(tables):
-    """Two executors, each a process of its own."""
+    """Returns the query function of a Spark cluster with two executor processes."""
     return spark(tables, "local-cluster[2,1,1024]")
 
 
 def executors():
-    """The processes of Spark's executors below this one."""
+    """Returns the ids of the Spark executors among the descendants of this process."""
     parents, found = {}, []
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -73,9 +76,9 @@ def executors():
             command = (process / "cmdline").read_bytes()
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
-        # The name, in parentheses, may have spaces.
+        # The process name, in parentheses, may contain spaces.
         parents[int(process.name)] = int(stat.rpartition(")")[2].split()[1])
-        # Its own program is Java: a shell that starts one names it, too.
+        # The shell that starts an executor also has this name in its arguments, but is not Java.
         if b"CoarseGrainedExecutorBackend" in command and b"java" in command.split(b"\0")[0]:
             found.append(int(process.name))
 
@@ -88,7 +91,7 @@ def executors():
 
 
 def spark_killed(tables):
-    """The same, and in the middle of the questions one of the executors is killed."""
+    """Returns the query function of a Spark cluster that loses an executor on the way."""
     ask, asked, killed = spark_cluster(tables), 0, []
 
     def ask_and_kill(sql):

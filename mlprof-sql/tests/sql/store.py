@@ -1,6 +1,6 @@
-"""Serves a folder as a bucket in S3's protocol, until its standard input ends: with FOLDER BUCKET PREFIX as arguments.
+"""Serves a folder as an S3 bucket and prints the endpoint, until standard input ends.
 
-Says where on standard output.
+Usage: store.py FOLDER BUCKET PREFIX
 """
 
 import os

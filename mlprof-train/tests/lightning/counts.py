@@ -1,7 +1,8 @@
-"""Prints how often each action of Lightning's trainer ends in one fit, as JSON.
+"""Prints the number of calls of each Lightning action during a fit, as JSON.
 
-The fit is that of the test beside this file: 2 epochs of 7 batches, each followed by a validation of 4, after
-a sanity check of 2; one callback, and no logger, checkpoints or progress bar.
+The fit equals that of the test in this folder. After a sanity check of 2 batches, it has 2 epochs
+of 7 batches, each with a validation of 4 batches. It uses one callback, and no logger, checkpoints
+or progress bar.
 """
 
 import collections
@@ -10,7 +11,7 @@ import logging
 import os
 import warnings
 
-# Before torch is imported: a warning about the GPU that there may not be.
+# Set before the import of torch, which would otherwise print a warning about a missing GPU.
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 warnings.filterwarnings("ignore")
 

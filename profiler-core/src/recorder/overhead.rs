@@ -12,8 +12,8 @@ const ROUNDS: usize = 8;
 const SCOPES: u32 = 250;
 
 /// Returns the seconds that one start and stop of a profiler of this type takes with these
-/// settings. It is the best of a few short rounds on a profiler made for the measurement, which take
-/// about 0.2 ms the first time. The result is cached for the process.
+/// settings. It is the best of a few short rounds on a profiler made for the measurement, which
+/// take about 0.2 ms the first time. The result is cached for the process.
 pub(crate) fn seconds_per_scope<P: Profiler + 'static>(
     settings: impl Into<u8>,
     make: impl FnOnce() -> P,

@@ -182,15 +182,15 @@ impl SimpleProfiler {
     /// [`io`](crate::report::simple::ActionStatistics::io). Data recorded before this call has no
     /// byte counts.
     ///
-    /// *Counted values*: see [`IoStatistics`](crate::report::simple::IoStatistics). The counters are
-    /// those of each Linux thread (`/proc/thread-self/io`). Work that an action hands to other
+    /// *Counted values*: see [`IoStatistics`](crate::report::simple::IoStatistics). The counters
+    /// are those of each Linux thread (`/proc/thread-self/io`). Work that an action hands to other
     /// threads or to an asynchronous interface is therefore not counted for the action. A file read
-    /// through a memory map appears as bytes from storage if it was not in the page cache, and never
-    /// as bytes read. The profiler subtracts the bytes of its own readings.
+    /// through a memory map appears as bytes from storage if it was not in the page cache, and
+    /// never as bytes read. The profiler subtracts the bytes of its own readings.
     ///
-    /// *Cost*: 2 to 6 µs for start and stop together, a hundred times the usual cost of a scope. The
-    /// cost is not part of the action's own time but of the time of the enclosing action. It suits
-    /// actions of about 100 µs and more. Each thread keeps one file open until it ends.
+    /// *Cost*: 2 to 6 µs for start and stop together, a hundred times the usual cost of a scope.
+    /// The cost is not part of the action's own time but of the time of the enclosing action. It
+    /// suits actions of about 100 µs and more. Each thread keeps one file open until it ends.
     ///
     /// *Failure*: counters are unavailable on systems other than Linux, without `/proc`, with a
     /// kernel that does not count (`TASK_IO_ACCOUNTING`), or when no more files can be opened. Rows
@@ -201,23 +201,23 @@ impl SimpleProfiler {
         self
     }
 
-    /// Measures also the CPU time of every action, which separates working from waiting, and selects
-    /// the [detailed](Self::detailed) layout with one more table. In JSON and in
+    /// Measures also the CPU time of every action, which separates working from waiting, and
+    /// selects the [detailed](Self::detailed) layout with one more table. In JSON and in
     /// [`snapshot`](Self::snapshot) every row has its
     /// [`cpu`](crate::report::simple::ActionStatistics::cpu). Data recorded before this call has no
     /// CPU times.
     ///
     /// *Counted values*: see [`CpuStatistics`](crate::report::simple::CpuStatistics). These are the
     /// CPU times of the thread and of the whole process (`CLOCK_THREAD_CPUTIME_ID`,
-    /// `CLOCK_PROCESS_CPUTIME_ID`) and the thread's context switches (`getrusage`). During wall time
-    /// that is not CPU time of its thread, the thread waited for a device, a file, a lock, another
-    /// thread or a core. The process's CPU time shows if other threads worked meanwhile. It is one
-    /// number for all threads, so if two actions overlap, each includes the CPU time of the other.
+    /// `CLOCK_PROCESS_CPUTIME_ID`) and the thread's context switches (`getrusage`). During wall
+    /// time that is not CPU time of its thread, the thread waited for a device, a file, a lock,
+    /// another thread or a core. The process's CPU time shows if other threads worked meanwhile. It
+    /// is one number for all threads, so overlapping actions include each other's CPU time.
     ///
-    /// *Cost*: six system calls, about 1.7 µs for start and stop together, plus about 20 ns for each
-    /// thread of the process. About 0.4 µs of it is part of the action's own CPU time. It is 2 µs in
-    /// an action's first call and 10 µs in the first call of a thread. CPU times suit actions of
-    /// about 20 µs and more.
+    /// *Cost*: six system calls, about 1.7 µs for start and stop together, plus about 20 ns for
+    /// each thread of the process. About 0.4 µs of it is part of the action's own CPU time. An
+    /// action's first call takes 2 µs, and the first call of a thread 10 µs. CPU times suit actions
+    /// of about 20 µs and more.
     ///
     /// *Failure*: as with [`measure_io`](Self::measure_io), unavailable counters are missing, and a
     /// note gives the reason.

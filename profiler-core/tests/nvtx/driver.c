@@ -1,4 +1,4 @@
-/* CUDA's driver, as far as capturing goes: writes what is called to the file that NVTX_RECORD names. */
+/* Fake CUDA driver that appends the profiler's capture calls to the file NVTX_RECORD. */
 
 #include <stdio.h>
 #include <stdlib.h>

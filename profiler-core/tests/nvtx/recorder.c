@@ -1,7 +1,7 @@
-/* A tool that listens to NVTX: writes a line for each call to the file that NVTX_RECORD names.
+/* NVTX tool that appends a line for each call to the file NVTX_RECORD.
  *
- * Compiled with -DNVIDIA_HEADERS and NVIDIA's nvtx3 in the include path it takes all declarations
- * from there; else it has those that it needs itself. */
+ * With -DNVIDIA_HEADERS, it uses the declarations of NVIDIA's nvtx3, which must be in the include
+ * path. Otherwise it uses its own. */
 
 #include <stdint.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ typedef struct {
 static FILE *record;
 static uint64_t ranges;
 
-/* Threads are told apart by the address of this. */
+/* The variable's address identifies the thread. */
 static __thread int depth;
 
 static void say_attributes(const Attributes *attributes) {
@@ -99,7 +99,7 @@ int InitializeInjectionNvtx2(const void *(*get)(uint32_t)) {
     unsigned int size = 0;
     if (!path || !callbacks || callbacks->struct_size < sizeof *callbacks || get(2) || get(9))
         return 0;
-    /* Modules that are not there, and all that are: their places can be written to. */
+    /* Unknown modules must fail, and the tables of all known modules must be writable. */
     if (callbacks->GetModuleFunctionTable(0, &table, &size)) return 0;
     if (callbacks->GetModuleFunctionTable(7, &table, &size)) return 0;
     static const unsigned int sizes[] = {0, 16, 9, 15, 7, 16, 7};

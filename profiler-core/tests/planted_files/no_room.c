@@ -1,4 +1,4 @@
-/* Flushing fails, as where a quota of a network file system is used up. */
+/* Makes fsync fail with EDQUOT, as on a network file system without free quota. */
 
 #include <errno.h>
 

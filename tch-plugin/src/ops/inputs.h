@@ -141,7 +141,7 @@ MLPROF_IN_LINE void add_inputs(const at::RecordFunction& op, bool counts_integer
   }
 }
 
-// --- What else is known of inputs ---------------------------------------------------------------
+// --- Input details ------------------------------------------------------------------------------
 
 // Codes of mlprof-events/src/shapes/details.rs.
 constexpr int64_t DETAILS = 0xfd;

@@ -198,7 +198,7 @@ std::unique_ptr<at::ObserverContext> op_starts_quietly(const at::RecordFunction&
   }
 }
 
-// --- What ops read -------------------------------------------------------------------------------
+// --- Memory that ops read ------------------------------------------------------------------------
 
 bool find_storage(const c10::TensorImpl& tensor, MlprofTchStorage* found) {
   if (!tensor.has_storage()) {
@@ -237,7 +237,7 @@ std::unique_ptr<at::ObserverContext> op_reads(const at::RecordFunction& op) noex
 
 thread_local at::CallbackHandle reads = at::INVALID_CALLBACK_HANDLE;
 
-// --- What is recorded ----------------------------------------------------------------------------
+// --- Recorded data -------------------------------------------------------------------------------
 
 std::mutex callback_lock;
 at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;

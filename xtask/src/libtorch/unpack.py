@@ -1,6 +1,6 @@
-"""Takes what a CPU-only program needs of libtorch out of wheels.
+"""Extracts the parts of libtorch that a CPU-only program needs from wheels.
 
-usage: unpack.py <folder of wheels> <new folder>
+Usage: unpack.py <folder of wheels> <new folder>
 """
 
 import pathlib
@@ -21,7 +21,7 @@ CUDA = re.compile(r"lib(cudart|cupti)\.so[.0-9]*")
 
 
 def place(member):
-    """Where a file of a wheel belongs, or None where it is not needed."""
+    """Returns the target path of a file in a wheel, or None if it is not needed."""
     parts = pathlib.PurePosixPath(member).parts
     name = parts[-1]
     if parts[:2] == ("torch", "include"):

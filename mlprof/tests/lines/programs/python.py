@@ -1,5 +1,5 @@
-"""The program of python.rs in Python. `python python.py`, in an environment that has line_profiler
-(5.1.0 was used, with CPython 3.11), compares its hits with the numbers in the comments."""
+"""Python version of python.rs. With line_profiler installed (5.1.0 with CPython 3.11 was used),
+`python python.py` compares its hits with the numbers in the comments."""
 
 
 def total(values):

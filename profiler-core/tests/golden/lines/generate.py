@@ -1,7 +1,7 @@
-"""Writes the files beside this one, with line_profiler 5.1.0 and memory_profiler 0.61.0.
+"""Writes the other files of this folder with line_profiler 5.1.0 and memory_profiler 0.61.0.
 
-python generate.py, in an environment that has both: `*.json` are reports of ours, `*.txt` what the two
-print for the same numbers.
+`python generate.py` needs both packages. The `*.json` files are mlprof reports, and the `*.txt`
+files are the output of the two packages for the same numbers.
 """
 
 import io
@@ -58,7 +58,7 @@ FUNCTIONS = {
     ("src/gone.py", 3, "gone"): {4: (2, 1_500), 7: (1, 450)},
 }
 LAST = {"small": 5, "large": 12, "idle": 16, "other": 2, "gone": 8}
-# {line: (increment, most, occurrences)} in bytes
+# {line: (increment, maximum, occurrences)} in bytes
 MEMORY = {
     ("src/net.py", 2, "small"): {
         2: (47_244_640, 47_244_640, 3),

@@ -1,4 +1,4 @@
-"""Writes the golden files of this folder: see README.md."""
+"""Writes the golden files of this folder, which README.md describes."""
 
 import json
 import pathlib
@@ -177,7 +177,7 @@ def flops():
                 tuple(out.shape), x, w, None, *options, mask,
                 out_val=[torch.Size(x), torch.Size(w), None])
             if groups > 1:
-                # torch forgets the groups in the gradient of the weight.
+                # torch ignores the groups in the gradient of the weight.
                 count = forward * sum(mask[:2])
             case("aten::convolution_backward",
                  [tensor(*out.shape), tensor(*x), tensor(*w), NONE] + recorded
@@ -216,7 +216,7 @@ def flops():
 
 
 def recorded():
-    """A training step that torch recorded itself, and its own sums over it."""
+    """Writes a training step as recorded by torch, and torch's own sums of its events."""
     torch.manual_seed(1)
     torch.set_num_threads(1)
     model = torch.nn.Sequential(
@@ -243,7 +243,7 @@ def recorded():
             events.append([event.start_thread_id(), event.start_ns() - start,
                            event.end_ns() - start, number])
             counts[event.name()] = counts.get(event.name(), 0) + 1
-    # In the order in which they ended, what is inside before what is around it.
+    # Sorted by end, nested events before their parents.
     events.sort(key=lambda event: (event[2], -event[1]))
     memory.sort(key=lambda change: change[1])
     rows = [[row.key, counts.get(row.key, row.count), round(row.self_cpu_time_total * 1000),
