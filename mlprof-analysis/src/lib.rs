@@ -47,6 +47,7 @@ mod sweep;
 mod text;
 pub mod trace;
 mod vendor;
+mod verdict;
 #[doc(hidden)]
 pub mod xplane;
 

@@ -35,8 +35,9 @@ impl Analysis {
             true => format!("{} steps", self.steps.len()),
             false => "no steps".to_owned(),
         };
+        let verdict = self.verdict().map_or_else(String::new, |verdict| verdict + "\n");
         format!(
-            "Trace: {stage}rank {} of {}, {steps}, {} slices, {}\n",
+            "Trace: {stage}rank {} of {}, {steps}, {} slices, {}\n{verdict}",
             self.rank,
             self.world_size,
             grouped(self.slices),

@@ -396,3 +396,41 @@ fn unfused_elementwise_kernels_are_found() {
     let missing = outcome(&healthy(), "unfused-elementwise");
     assert!(matches!(missing, Outcome::NoInputs(_)), "{missing:?}");
 }
+
+#[test]
+fn the_verdict_names_the_bound_of_devices_and_of_hosts() {
+    let verdict = |made: &Made| made.analysis().verdict().expect("a verdict");
+    let mut busy = Made::steps(3);
+    (0..3).for_each(|step| busy.kernel("gemm", step * 10_000 + 100, 9_500));
+    assert_eq!(
+        verdict(&busy),
+        "Device-bound: device 0 computes 95 % of the time, 0 % exposed communication, 0 % exposed \
+         copies, 5 % idle."
+    );
+    let mut late = Made::steps(3);
+    (0..30).for_each(|number| {
+        late.work((0, 7), "kernel", "gemm", number * 1_000 + 500, (number * 1_000 + 510, 100))
+    });
+    assert!(
+        verdict(&late).starts_with("Host-bound: device 0 computes 10 % of the time"),
+        "{}",
+        verdict(&late)
+    );
+    let mut host = Made::steps(2);
+    (0..2).for_each(|step| host.host("cpu_op", "aten::mm", step * 10_000 + 1_000, 8_000));
+    assert_eq!(
+        verdict(&host),
+        "Compute-bound: 80 % of a step in ops, 0 % waiting for data, 20 % other."
+    );
+    let mut waits = Made::steps(2);
+    let data = "[_TrainingEpochLoop].train_dataloader_next";
+    (0..2).for_each(|step| waits.host("user_annotation", data, step * 10_000, 4_000));
+    assert!(
+        verdict(&waits).starts_with("Data-bound: 0 % of a step in ops, 40 % waiting for data"),
+        "{}",
+        verdict(&waits)
+    );
+    let mut without_steps = Made::default();
+    without_steps.host("cpu_op", "aten::mm", 0, 1_000);
+    assert_eq!(without_steps.analysis().verdict(), None);
+}
