@@ -12,7 +12,7 @@ use mlprof_core::{Interrupt, Profiler, ProfilerExt};
 
 /// The reason of a fit that was ended by Ctrl-C or a termination signal with
 /// [`Interrupt::Return`](mlprof_core::Interrupt::Return).
-pub const INTERRUPTED: &str = "interrupted from outside (Ctrl-C or a termination signal)";
+pub const INTERRUPTED: &str = "interrupted by Ctrl-C or a termination signal";
 
 /// Handles Ctrl-C with [`Interrupt::Return`]. While the value or a clone lives, the first Ctrl-C
 /// requests the stage to end. The second one ends the process immediately.

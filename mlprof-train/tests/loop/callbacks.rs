@@ -46,7 +46,7 @@ fn early_stopping_ends_a_fit_and_its_count_is_in_checkpoints() {
     let outcome = fit(&mut trainer().checkpoint_dir(folder.path()), None);
     assert_eq!(outcome.epochs, 4);
     let StopReason::Requested(reason) = &outcome.stopped else { panic!("{outcome:?}") };
-    assert_eq!(reason, "score has not become better than 2 for 2 checks");
+    assert_eq!(reason, "score did not improve on 2 in 2 checks");
     // The fit resumes after the first of the two checks without a better score.
     let path = folder.path().join("epoch=2-step=30.safetensors");
     assert_eq!(fit(&mut trainer(), Some(&path)), outcome);
@@ -57,7 +57,7 @@ fn early_stopping_ends_a_fit_and_its_count_is_in_checkpoints() {
         self::trainer(1).callback(scores()).callback(missing).fit(&mut module, &shuffled, None);
     let error = format!("{:?}", error.expect_err("no such metric"));
     assert!(error.contains("cannot find the metric \"acuracy\""), "{error}");
-    assert!(error.contains("those that were logged: score"), "{error}");
+    assert!(error.contains("one of the logged metrics: score"), "{error}");
     let mut lenient = self::trainer(1).callback(EarlyStopping::new("x", Mode::Min).strict(false));
     assert_eq!(fit(&mut lenient, None).epochs, 1);
 }
