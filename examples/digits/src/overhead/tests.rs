@@ -103,5 +103,5 @@ fn an_epoch_too_short_to_compare_is_refused() {
         json: None,
     };
     let error = subject.measure(&options).expect_err("refused").to_string();
-    assert!(error.contains("5 full steps") && error.contains("smaller batch"), "{error}");
+    assert!(error.contains("5 full batches") && error.contains("smaller batch"), "{error}");
 }
