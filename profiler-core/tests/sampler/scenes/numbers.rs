@@ -123,7 +123,7 @@ impl Measured {
     /// samples.
     fn check_what_is_certain(&self) {
         for (name, _, found) in self.actions() {
-            let cut = self.counts(found, "(callers not known)");
+            let cut = self.counts(found, "(unknown callers)");
             println!("{name}: {cut:?} without all callers");
             assert!(cut.working_ticks * 20 < found.all.working_ticks, "the way out is found");
             if self.walks_tables {
@@ -289,6 +289,6 @@ pub fn deep_recursion() {
     assert!(burnt.working_ticks * 2 > all);
     assert!(total.working_ticks <= all, "counted once per stack");
     assert!(total.working_ticks * 10 > all * 9, "the callers that are kept are right");
-    assert!(samples.functions.iter().any(|code| code.name == "(callers not known)"));
+    assert!(samples.functions.iter().any(|code| code.name == "(unknown callers)"));
     black_box(burn_medium(1));
 }
