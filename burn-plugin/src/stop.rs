@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_watches_after_the_stage_that_was_followed() {
+    fn the_signal_watch_ends_with_the_stage() {
         for _ in 0..200 {
             let stop = StopSignal::new(Interrupt::Return);
             let watch = Arc::downgrade(stop.watch.as_ref().unwrap());
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_followed_who_did_not_ask() {
+    fn signals_are_not_followed_without_request() {
         assert!(StopSignal::new(Interrupt::Terminate).follow().is_none());
     }
 }

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_in_the_map_and_trainable() {
+    fn new_variables_are_in_the_map_and_trainable() {
         let vars = VarMap::new();
         let vb = seeded_var_builder(&vars, 1, DType::F64, &Device::Cpu);
         candle_nn::linear(4, 3, vb.pp("b")).expect("made");

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused() {
+    fn unknown_options_are_errors() {
         assert_eq!(options(&["--all"]), Err("invalid option '--all'".to_owned()));
         assert_eq!(options(&["--probe", "--help"]), Err("help".to_owned()));
         assert!(options(&["--probe"]).expect("known").only_looks);

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_free_is_read() {
+    fn free_space_is_parsed() {
         let table = "Filesystem 1024-blocks Used Available Capacity Mounted on\n\
                      /dev/vda 264212084 49000000 45000000 52% /\n";
         assert_eq!(available(table), Some(46.08));

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_built_is_told_from_what_is_checked() {
+    fn options_are_split_between_build_and_program() {
         let Split { build, program } =
             split(&["--without-burn", "--only", "many", "--candle", "--help"]);
         assert_eq!(build, ["--no-default-features", "--features", "candle"]);

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_installed_again() {
+    fn present_programs_are_not_installed_again() {
         let there = Requirement {
             name: "something",
             is_present: || true,

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_is_told_from_who_ends_after_it() {
+    fn a_failed_rank_differs_from_ranks_that_end_later() {
         let ended = running(&["sleep 0.3; exit 1", "exit 3"]).wait(Duration::from_secs(10));
         assert_eq!(summary(&ended), [(0, Some(1), false), (1, Some(3), false)]);
         assert_eq!(ended[0].rank, 1, "the first to end comes first");

@@ -26,9 +26,9 @@ pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     };
     let is_good = about_nothing.is_empty() && kernels == 1;
     Ok(vec![
-        Row::told("environment: device", gpu.name()?),
-        Row::told("environment: driver", driver(&gpu.cuda_version()?)),
-        Row::told("environment: CUPTI", cupti()),
+        Row::info("environment: device", gpu.name()?),
+        Row::info("environment: driver", driver(&gpu.cuda_version()?)),
+        Row::info("environment: CUPTI", cupti()),
         Row::decided(
             "environment: a kernel",
             measured,

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_lost_is_read_from_the_note() {
+    fn lost_records_are_parsed_from_the_note() {
         let note = |text: &str| vec!["another one".to_owned(), text.to_owned()];
         let notes =
             note("CUPTI had no room for 1200 of its records (kernels, …): they are missing");

@@ -34,7 +34,7 @@ pub fn run(options: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
         time(own.off),
         time(own.report)
     );
-    let mut rows = vec![Row::told("overhead per kernel", measured)];
+    let mut rows = vec![Row::info("overhead per kernel", measured)];
     let name = "overhead and torch.profiler";
     rows.push(match python::with_torch(options) {
         Err(why) => Row::not_run(name, why),

@@ -39,7 +39,7 @@ pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     finalize_cupti(false);
     rows.push(several(gpu, "recordings: CUPTI stays attached")?);
     let measured = time(launch_nanoseconds(gpu)?);
-    rows.push(Row::told("recordings: a launch, CUPTI stays attached", measured));
+    rows.push(Row::info("recordings: a launch, CUPTI stays attached", measured));
     Ok(rows)
 }
 

@@ -70,5 +70,5 @@ fn keep(folder: &Path, steps: &Steps) -> Result<Row, String> {
     let report = serde_json::to_vec_pretty(&steps.recorded.report)
         .map_err(|error| format!("the report: {error}"))?;
     fs::write(folder.join("burn-cuda.json"), report).map_err(explain)?;
-    Ok(Row::told("fixtures", format!("kept in {}", folder.display())))
+    Ok(Row::info("fixtures", format!("kept in {}", folder.display())))
 }

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_data_is_read_back() {
         let bytes = checkpoint().to_bytes().expect("written");
         assert_eq!(Checkpoint::from_bytes(&bytes).expect("read"), checkpoint());
         let plain = SafeTensors::deserialize(&bytes).expect("safetensors");

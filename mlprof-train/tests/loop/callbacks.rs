@@ -115,7 +115,7 @@ fn paths_tell_which_checkpoint_is_the_best() {
 }
 
 #[test]
-fn what_is_kept_goes_on_after_resuming_and_leaves_what_others_saved() {
+fn kept_checkpoints_continue_after_resuming() {
     let folder = tempfile::tempdir().expect("a folder");
     let scores = || Scores(vec![2., 5., 3., 4., 6., 1.]);
     let run = |epochs, from: Option<&Path>, folder: &Path| {

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_inside_is_further_to_the_right() {
+    fn inner_actions_are_indented() {
         let open = |action: &str, seconds| OpenAction { action: action.into(), seconds };
         let thread = OpenThread {
             thread: "main".into(),

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_every_type_has_is_left_out() {
+    fn common_auto_traits_are_omitted() {
         assert!(!is_said("impl core::marker::Unpin for a::B"));
         assert!(!is_said("impl<T> core::panic::unwind_safe::UnwindSafe for a::B<T> where T: X"));
         assert!(is_said("impl core::marker::Send for a::B"));

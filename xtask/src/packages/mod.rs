@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_too_large_is_named() {
+    fn missing_and_large_files_are_named() {
         let whole = ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs", "tests/a.rs"];
         assert!(faults("a", LARGEST, &whole).is_empty());
         assert_eq!(faults("a", 1, &whole[1..]), ["a: the archive lacks README.md"]);

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_reaches_everything() {
+    fn unknown_files_affect_all_parts() {
         assert_eq!(reached_by("a-new-folder/src/lib.rs").len(), PARTS.len());
     }
 }

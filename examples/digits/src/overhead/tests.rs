@@ -49,7 +49,7 @@ fn every_other_step_is_recorded_as_a_whole() {
 }
 
 #[test]
-fn what_a_profiler_adds_to_recorded_steps_is_found() {
+fn added_cost_of_recorded_steps_is_measured() {
     let round = Cell::new(0);
     let epoch = |profiler: Arc<dyn Profiler>| {
         round.set(round.get() + 1);

@@ -133,7 +133,7 @@ fn ranks_that_do_different_things_are_told_apart() {
 }
 
 #[test]
-fn who_does_not_come_is_named() {
+fn missing_ranks_are_named() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     // A process that sends an invalid greeting does not count as a rank.
     let mut stranger =
