@@ -154,7 +154,7 @@ fn build_package(manifest: &Path, target_folder: &Path, more: &[&str]) -> Result
     }
     let status = cargo.status();
     if !status.as_ref().is_ok_and(|status| status.success()) {
-        return Err(format!("the runtime library could not be built: {status:?}"));
+        return Err(format!("cannot build the runtime library: {status:?}"));
     }
     Ok(target_folder.join(target).join("release/libmlprof_runtime.so"))
 }

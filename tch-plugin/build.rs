@@ -25,7 +25,7 @@ fn main() {
     let Some(library) = env::var_os("DEP_TCH_LIBTORCH_LIB").map(PathBuf::from) else { return };
     let root = include_root(&library);
     if !root.join("ATen/record_function.h").is_file() {
-        println!("cargo::warning=ops will not be recorded: no headers of libtorch in {root:?}");
+        println!("cargo::warning=mlprof cannot record ops: {root:?} has no libtorch headers");
         return;
     }
     compile("mlprof_tch_record", "src/ops/record.cpp", &root, &library);

@@ -213,8 +213,8 @@ def show(results):
         f" ({results['ns_per_scope_without_profiler']:.1f} ns without a profiler)"
     )
     titles = {
-        "neighbours": "every other step, by simple",
-        "control": "every other step, by nothing (control)",
+        "neighbours": "every other step with simple",
+        "control": "every other step with nothing (control)",
         "epochs_simple": "whole epochs, simple",
     }
     for name, title in titles.items():

@@ -300,3 +300,8 @@ pub use mlprof_live as live;
 #[cfg(all(doctest, feature = "train"))]
 #[doc = include_str!("../../README.md")]
 struct FrontPage;
+
+/// Compiles the example of this crate's README as a doctest.
+#[cfg(all(doctest, feature = "train"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -17,7 +17,7 @@ use crate::screen::MainScreen;
 /// let settings = StageSettings::new().on_interrupt(Interrupt::Return).log_dir("/tmp/run");
 /// ```
 #[derive(Debug, Clone, Default)]
-#[must_use = "settings do nothing until a strategy gets them"]
+#[must_use = "settings have no effect until a strategy receives them"]
 pub struct StageSettings {
     pub(crate) interrupt: Interrupt,
     log_dir: Option<PathBuf>,

@@ -12,7 +12,7 @@ use mlprof_core::{Interrupt, Profiler, ProfilerExt};
 
 /// The reason of a fit that was ended by Ctrl-C or a termination signal with
 /// [`Interrupt::Return`](mlprof_core::Interrupt::Return).
-pub const INTERRUPTED: &str = "interrupted from outside (Ctrl-C or a termination signal)";
+pub const INTERRUPTED: &str = "interrupted by Ctrl-C or a termination signal";
 
 /// Handles Ctrl-C with [`Interrupt::Return`]. While the value or a clone lives, the first Ctrl-C
 /// requests the stage to end. The second one ends the process immediately.
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_watches_after_the_stage_that_was_followed() {
+    fn the_signal_watch_ends_with_the_stage() {
         for _ in 0..200 {
             let stop = StopSignal::new(Interrupt::Return);
             let watch = Arc::downgrade(stop.watch.as_ref().unwrap());
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_followed_who_did_not_ask() {
+    fn signals_are_not_followed_without_request() {
         assert!(StopSignal::new(Interrupt::Terminate).follow().is_none());
     }
 }

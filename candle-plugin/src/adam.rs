@@ -89,7 +89,7 @@ impl Adam {
         };
         let (found, own) = (state.tensors().count(), 2 * self.moments.len());
         if found != own {
-            return Err(format!("it has {found} moments, and the optimizer {own}").into());
+            return Err(format!("it has {found} moments instead of the optimizer's {own}").into());
         }
         let mut loaded = Vec::new();
         for moments in &self.moments {
@@ -110,8 +110,8 @@ impl Moments {
     /// Returns the checkpoint names of the two moments of a variable.
     fn names(&self) -> train::Result<[String; 2]> {
         let name = self.name.as_ref().ok_or(
-            "the optimizer's variables have no names: make it of vars_by_name(&vars), or a \
-             seeded_var_builder's map",
+            "the optimizer's variables have no names: create it from vars_by_name(&vars), or from \
+             the map of a seeded_var_builder",
         )?;
         Ok([format!("first_moment/{name}"), format!("second_moment/{name}")])
     }

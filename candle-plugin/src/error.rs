@@ -11,8 +11,8 @@ pub enum Error {
     Candle(#[from] candle_core::Error),
     /// The optimizer has no variables.
     #[error(
-        "the optimizer was given no variables: build the model before its optimizer, and take the \
-         variables from the VarMap that the model was built with"
+        "cannot create the optimizer: it received no variables; build the model before its \
+         optimizer, and take the variables from the model's VarMap"
     )]
     NoVariables,
     /// The loss is not a single number.
@@ -23,8 +23,8 @@ pub enum Error {
     },
     /// The loss does not depend on the optimizer's variables.
     #[error(
-        "backward reached none of the optimizer's {variables} variables: was the model built with \
-         another VarMap, or is the loss computed from a detached tensor?"
+        "backward reached none of the optimizer's {variables} variables: build the model with the \
+         VarMap of the optimizer, and compute the loss from tensors that are not detached"
     )]
     NotReached {
         /// Number of variables of the optimizer.

@@ -110,12 +110,12 @@ struct DetachedTensors(HashMap<String, Tensor>);
 impl DetachedTensors {
     fn tensor(&self, name: &str, dtype: DType, device: &Device) -> Result<&Tensor> {
         let Some(tensor) = self.0.get(name) else {
-            candle_core::bail!("cannot find variable {name}: its map did not have it")
+            candle_core::bail!("cannot find variable {name}: the map does not contain it")
         };
         if tensor.dtype() != dtype || !tensor.device().same_device(device) {
             candle_core::bail!(
-                "cannot share variable {name}: it is {} on {:?}, and {} on {:?} would be a copy that \
-                 does not learn",
+                "cannot share variable {name}: it has the type {} on {:?}, and a copy with the \
+                 type {} on {:?} would not be trained",
                 tensor.dtype().as_str(),
                 tensor.device().location(),
                 dtype.as_str(),
@@ -185,7 +185,7 @@ impl SimpleBackend for SeededVarMap {
         match lock(&self.vars).get(name) {
             Some(var) => Ok(var.as_tensor().clone()),
             None => {
-                candle_core::bail!("there is no variable {name} yet, and its shape was not said")
+                candle_core::bail!("cannot create variable {name}: its shape is unknown")
             }
         }
     }
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_in_the_map_and_trainable() {
+    fn new_variables_are_in_the_map_and_trainable() {
         let vars = VarMap::new();
         let vb = seeded_var_builder(&vars, 1, DType::F64, &Device::Cpu);
         candle_nn::linear(4, 3, vb.pp("b")).expect("made");

@@ -185,6 +185,11 @@ pub mod prelude {
 #[doc = include_str!("front_page.md")]
 struct FrontPage;
 
+/// Runs the example of this crate's README as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// Runs the guide's page on callbacks and checkpoints as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/src/how-to/callbacks-and-checkpoints.md")]

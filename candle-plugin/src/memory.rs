@@ -50,8 +50,8 @@ impl OptimizerMemory {
                     .for_each(|block| report_label(*block, MemoryCategory::OptimizerState));
             }
             None if is_installed() => hook::note(
-                "memory has no state of an optimizer that was made before it was profiled, for candle's \
-                 show theirs to nobody: make it by `CandleOptimizer::<AdamW>::new(vars, config)` or \
+                "memory has no optimizer state, because candle's optimizers do not expose it: \
+                 create the optimizer with `CandleOptimizer::<AdamW>::new(vars, config)` or \
                  `ProfiledOptimizer::<AdamW>::new(vars, config)`",
             ),
             None => {}

@@ -298,8 +298,8 @@ impl<O: Optimizer + 'static> TrainOptimizer for CandleOptimizer<O> {
         match (&self.adam, optimizer.downcast_ref::<AdamW>()) {
             (Some(own), Some(adam)) => own.state(adam.params()),
             (None, Some(_)) => Err(
-                "it was given to CandleOptimizer::with_optimizer, and candle's AdamW shows its \
-                                    moments to nobody: make it by CandleOptimizer::new"
+                "candle's AdamW does not expose its moments to CandleOptimizer::with_optimizer: \
+                 create the optimizer with CandleOptimizer::new"
                     .into(),
             ),
             _ if optimizer.is::<SGD>() => {
@@ -309,7 +309,7 @@ impl<O: Optimizer + 'static> TrainOptimizer for CandleOptimizer<O> {
             }
             _ => {
                 let name = short_type_name::<O>();
-                Err(format!("the optimizer {name} shows its state to nobody").into())
+                Err(format!("the optimizer {name} does not expose its state").into())
             }
         }
     }
@@ -318,7 +318,9 @@ impl<O: Optimizer + 'static> TrainOptimizer for CandleOptimizer<O> {
         let own: String = self.state()?.get("type")?;
         let found: String = state.get("type")?;
         if own != found {
-            return Err(format!("its optimizer is {found}, and the module's is {own}").into());
+            return Err(
+                format!("its optimizer is {found}, but the module's optimizer is {own}").into()
+            );
         }
         let adam = (&mut self.optimizer as &mut dyn Any).downcast_mut::<AdamW>();
         match (&mut self.adam, adam) {

@@ -179,7 +179,7 @@ fn the_loss_is_read_whatever_its_form() -> TestResult {
 }
 
 #[test]
-fn what_cannot_be_trained_is_refused() -> TestResult {
+fn untrainable_input_is_an_error() -> TestResult {
     let net = Net::new()?;
     let error = CandleOptimizer::<SGD>::new(Vec::new(), 0.1).expect_err("no variables");
     assert!(error.to_string().contains("build the model before its optimizer"), "{error}");

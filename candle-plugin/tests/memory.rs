@@ -53,7 +53,7 @@ fn level(timeline: &MemoryTimeline, category: MemoryCategory) -> (u64, u64) {
 }
 
 #[test]
-fn what_adamw_keeps_is_known_from_the_beginning_of_a_recording() -> Result<()> {
+fn adamw_state_is_known_from_the_start_of_a_recording() -> Result<()> {
     let config = || ParamsAdamW { lr: 0.1, ..ParamsAdamW::default() };
     let x = Tensor::ones((2, 64), DType::F32, &Device::Cpu)?;
 

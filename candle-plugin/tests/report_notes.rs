@@ -31,7 +31,7 @@ fn notes(profiler: TensorProfiler) -> Result<Vec<String>> {
 
 /// One test covers both cases, because frameworks and allocators are process-wide.
 #[test]
-fn who_asks_for_ops_and_memory_is_told_how_to_have_them() -> Result<()> {
+fn notes_explain_how_to_record_ops_and_memory() -> Result<()> {
     const OPS: &str =
         "candle provides no hook for its tensor ops: run the program under `mlprof run --ops";
     const MEMORY: &str = "there is no memory, because no source reports it";

@@ -142,7 +142,7 @@ fn state_of_another_optimizer_and_hidden_state_are_refused() -> Result<()> {
         |net, rate| Ok(CandleOptimizer::new(vars_by_name(&net.vars), rate)?),
         &0.1,
     )?;
-    assert!(error.contains("its optimizer is AdamW, and the module's is SGD"), "{error}");
+    assert!(error.contains("its optimizer is AdamW, but the module's optimizer is SGD"), "{error}");
     let error = refusal::<AdamW, ParamsAdamW>(
         &path,
         |net, config| {
@@ -152,7 +152,7 @@ fn state_of_another_optimizer_and_hidden_state_are_refused() -> Result<()> {
         },
         &config,
     )?;
-    assert!(error.contains("it has 8 moments, and the optimizer 6"), "{error}");
+    assert!(error.contains("it has 8 moments instead of the optimizer's 6"), "{error}");
 
     std::fs::remove_file(&path)?;
     let make = |net: &Net, config| {
@@ -162,7 +162,7 @@ fn state_of_another_optimizer_and_hidden_state_are_refused() -> Result<()> {
     };
     fit(Learner { net: Net::new()?, make, config: config.clone(), stops_at: None })?;
     let error = refusal::<AdamW, ParamsAdamW>(&path, make, &config)?;
-    assert!(error.contains("make it by CandleOptimizer::new"), "{error}");
+    assert!(error.contains("create the optimizer with CandleOptimizer::new"), "{error}");
     // The file can still be loaded as plain weights.
     let net = Net::new()?;
     let mut vars = net.vars.clone();
@@ -195,7 +195,8 @@ fn weights_of_another_model_change_nothing() -> Result<()> {
         weights.set_tensor("net.out.bias", bias);
     };
     let error = refused(&other_shape)?;
-    assert!(error.contains("\"net.out.bias\" is F32 [16], and F32 [2] is needed"), "{error}");
+    let expected = "\"net.out.bias\" has the type F32 and the shape [16] instead of F32 and [2]";
+    assert!(error.contains(expected), "{error}");
     let fewer = |weights: &mut SavedState| {
         let kept = weights.tensor("net.out.bias").expect("there").clone();
         *weights = SavedState::new();

@@ -17,18 +17,18 @@ pub fn usage() -> String {
         CHECKS.iter().map(|check| format!("  {:<12}{}\n", check.name, check.about)).collect();
     format!(
         "\
-Checks what mlprof says of an NVIDIA GPU, and ends with one table. Exit status: 1 if a check failed,
-2 if there is no GPU here.
+Check mlprof's measurements on an NVIDIA GPU and print a table of the results.
+Exit status: 0 if all checks passed, 1 if a check failed, 2 without a GPU.
 
-Usage: gpu-check [options]
+Usage: gpu-check [OPTIONS]
 
-  --only NAME             run this check; may be given several times
-  --python PATH           a Python whose PyTorch uses CUDA, to compare with torch's profiler
-                          [python3]
-  --trace-reader PATH     a Python with HolisticTraceAnalysis; `cargo xtask gpu-check` makes one
-  --save-fixtures FOLDER  keep the trace and the table of burn's steps there
-  --probe                 check nothing; the exit status says whether there is a GPU
-  --help                  this text
+  --only NAME             run only this check; repeat it for several
+  --python PATH           Python whose PyTorch supports CUDA, to compare with torch.profiler
+                          [default: python3]
+  --trace-reader PATH     Python with HolisticTraceAnalysis; `cargo xtask gpu-check` provides one
+  --save-fixtures FOLDER  save the trace and the table of burn's steps in FOLDER
+  --probe                 run no check; the exit status is 0 with a GPU and 2 without
+  --help                  print this help
 
 Checks:
 {names}"
@@ -36,11 +36,11 @@ Checks:
 }
 
 /// Parses the program's arguments.
-pub fn parse() -> Result<Asked, lexopt::Error> {
+pub fn parse() -> Result<Request, lexopt::Error> {
     read(lexopt::Parser::from_env())
 }
 
-fn read(mut parser: lexopt::Parser) -> Result<Asked, lexopt::Error> {
+fn read(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
     use lexopt::prelude::*;
 
     let mut options = Options::default();
@@ -49,7 +49,7 @@ fn read(mut parser: lexopt::Parser) -> Result<Asked, lexopt::Error> {
             Long("only") => {
                 let name = parser.value()?.string()?;
                 if CHECKS.iter().all(|check| check.name != name) {
-                    return Err(format!("there is no check {name}").into());
+                    return Err(format!("unknown check {name}; see --help for the checks").into());
                 }
                 options.only.push(name);
             }
@@ -57,11 +57,11 @@ fn read(mut parser: lexopt::Parser) -> Result<Asked, lexopt::Error> {
             Long("trace-reader") => options.trace_reader = Some(parser.value()?.into()),
             Long("save-fixtures") => options.fixtures = Some(parser.value()?.into()),
             Long("probe") => options.only_looks = true,
-            Long("help") | Short('h') => return Ok(Asked::Help),
+            Long("help") | Short('h') => return Ok(Request::Help),
             _ => return Err(argument.unexpected()),
         }
     }
-    Ok(Asked::Checks(options))
+    Ok(Request::Checks(options))
 }
 
 #[cfg(test)]
@@ -70,8 +70,8 @@ mod tests {
 
     fn options(arguments: &[&str]) -> Result<Options, String> {
         match read(lexopt::Parser::from_args(arguments)) {
-            Ok(Asked::Checks(options)) => Ok(options),
-            Ok(Asked::Help) => Err("help".to_owned()),
+            Ok(Request::Checks(options)) => Ok(options),
+            Ok(Request::Help) => Err("help".to_owned()),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -84,11 +84,12 @@ mod tests {
         let wanted: Vec<_> =
             CHECKS.iter().map(|check| check.name).filter(|name| some.wants(name)).collect();
         assert_eq!(wanted, ["many", "trace"]);
-        assert_eq!(options(&["--only", "everything"]), Err("there is no check everything".into()));
+        let unknown = "unknown check everything; see --help for the checks".to_owned();
+        assert_eq!(options(&["--only", "everything"]), Err(unknown));
     }
 
     #[test]
-    fn what_is_not_known_is_refused() {
+    fn unknown_options_are_errors() {
         assert_eq!(options(&["--all"]), Err("invalid option '--all'".to_owned()));
         assert_eq!(options(&["--probe", "--help"]), Err("help".to_owned()));
         assert!(options(&["--probe"]).expect("known").only_looks);

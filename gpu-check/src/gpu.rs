@@ -37,7 +37,7 @@ pub fn is_there() -> Result<(), String> {
     // SAFETY: the function only tries to load the driver's library, whose initialisers are safe to
     // run.
     if !unsafe { sys::is_culib_present() } {
-        return Err("the driver's library (libcuda) is not installed".to_owned());
+        return Err("the driver library (libcuda) is not installed".to_owned());
     }
     match CudaContext::device_count() {
         Ok(0) => Err("the driver finds no device".to_owned()),
@@ -139,5 +139,5 @@ fn load() -> Result<sys::CUmodule, String> {
             Err(error) => last = explain(error),
         }
     }
-    Err(format!("the kernels of this program cannot be compiled: {last}"))
+    Err(format!("cannot compile the kernels of this program: {last}"))
 }

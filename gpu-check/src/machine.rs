@@ -17,12 +17,12 @@ fn value_of(text: &str, name: &str) -> Option<u64> {
 
 /// Returns the current memory of the process in bytes.
 pub fn resident() -> Result<u64, String> {
-    status("VmRSS").ok_or_else(|| "the system does not say how much memory there is".to_owned())
+    status("VmRSS").ok_or_else(|| "cannot read VmRSS in /proc/self/status".to_owned())
 }
 
 /// Returns the peak memory since [`forget_peak`] in bytes.
 pub fn peak() -> Result<u64, String> {
-    status("VmHWM").ok_or_else(|| "the system does not say how much memory there was".to_owned())
+    status("VmHWM").ok_or_else(|| "cannot read VmHWM in /proc/self/status".to_owned())
 }
 
 /// Resets the peak to the current memory.

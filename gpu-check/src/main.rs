@@ -4,7 +4,7 @@
 //! verdict. The profilers' results are compared with other measurements of the same work: burn's
 //! own, CUDA events, HolisticTraceAnalysis and torch's profiler.
 
-#![cfg_attr(not(feature = "burn"), allow(dead_code, reason = "for the checks of burn"))]
+#![cfg_attr(not(feature = "burn"), allow(dead_code, reason = "used only by the burn checks"))]
 
 mod checks;
 mod command_line;
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         }
     };
     if let Err(why) = gpu::is_there() {
-        eprintln!("error: there is no NVIDIA GPU to check: {why}");
+        eprintln!("error: cannot find an NVIDIA GPU: {why}");
         return ExitCode::from(NOTHING_TO_CHECK);
     }
     if options.only_looks {
@@ -70,7 +70,7 @@ fn run(check: &Check, options: &Options, shared: &mut Shared) -> Vec<Row> {
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            let text = text.unwrap_or("without words");
+            let text = text.unwrap_or("no message");
             vec![Row::failed(check.name, format!("it panicked: {text}"))]
         }
     }

@@ -37,7 +37,7 @@ impl Row {
     }
 
     /// Creates an informational row without a requirement.
-    pub fn told(name: impl Into<String>, measured: impl Into<String>) -> Self {
+    pub fn info(name: impl Into<String>, measured: impl Into<String>) -> Self {
         Self::decided(name, measured, "", true)
     }
 
@@ -48,7 +48,7 @@ impl Row {
 
     /// Creates a row for a check that cannot run on this machine.
     pub fn not_run(name: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { verdict: Verdict::NotRun(why.into()), ..Self::told(name, "") }
+        Self { verdict: Verdict::NotRun(why.into()), ..Self::info(name, "") }
     }
 
     /// Returns `true` if the row has failed.
@@ -66,7 +66,7 @@ mod tests {
         assert!(Row::failed("a", "no").has_failed());
         assert!(Row::decided("a", "3", "2", false).has_failed());
         assert!(!Row::decided("a", "2", "2", true).has_failed());
-        assert!(!Row::told("a", "2").has_failed());
+        assert!(!Row::info("a", "2").has_failed());
         assert!(!Row::not_run("a", "no Python").has_failed());
     }
 }

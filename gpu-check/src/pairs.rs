@@ -48,14 +48,15 @@ impl Comparison {
     pub fn words(&self) -> String {
         let Self { count, too_far, median, largest, .. } = self;
         let mut words = format!(
-            "{too_far} of {count} of the framework's are shorter by more; difference: median {}, largest {}",
+            "{too_far} of {count} framework times are shorter by more; difference: median {}, \
+             largest {}",
             time(*median),
             time(*largest)
         );
         // Nine of ten on one side are not a coincidence.
         if self.longer * 10 >= count * 9 && *count > 0 {
-            words += "; the framework's are longer throughout: its time stamps lie around a kernel, \
-                      and so hold the device's way to it";
+            words += "; all framework times are longer, because its time stamps enclose the \
+                      kernel and include the time until the device starts it";
         }
         words
     }
@@ -71,14 +72,15 @@ mod tests {
         let comparison = Comparison::of(&pairs);
         assert_eq!((comparison.count, comparison.too_far), (4, 2));
         assert_eq!((comparison.largest, comparison.longer), (2100.0, 2));
-        assert!(!comparison.is_good() && !comparison.words().contains("throughout"));
+        assert!(!comparison.is_good() && !comparison.words().contains("all framework times"));
     }
 
     #[test]
-    fn what_is_longer_throughout_is_said() {
+    fn longer_framework_times_are_explained() {
         let comparison = Comparison::of(&[(2500.0, 2000.0); 10]);
         assert!(comparison.is_good());
-        let start = "0 of 10 of the framework's are shorter by more; difference: median 500 ns, largest 500 ns; the";
+        let start = "0 of 10 framework times are shorter by more; difference: median 500 ns, \
+                     largest 500 ns; the";
         assert!(comparison.words().starts_with(start), "{}", comparison.words());
     }
 

@@ -15,7 +15,7 @@ pub fn with_torch(options: &Options) -> Result<PathBuf, String> {
     command.args(["-c", probe]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     match command.status() {
         Ok(status) if status.success() => Ok(python),
-        _ => Err("no Python with a CUDA PyTorch (--python)".to_owned()),
+        _ => Err("no Python whose PyTorch supports CUDA; give one with --python".to_owned()),
     }
 }
 
@@ -26,17 +26,18 @@ pub fn ask(python: &Path, script: &str, arguments: &[&Path]) -> Result<Value, St
     let output = command.output().map_err(|error| format!("{}: {error}", python.display()))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it says nothing");
+        let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no output");
         return Err(format!("{} failed ({}): {last}", python.display(), output.status));
     }
     let said = String::from_utf8_lossy(&output.stdout);
     let last = said.lines().last().unwrap_or_default();
-    serde_json::from_str(last).map_err(|error| format!("Python answered {last:?}: {error}"))
+    serde_json::from_str(last)
+        .map_err(|error| format!("cannot parse Python's output {last:?}: {error}"))
 }
 
 /// Returns a number from a script's result.
 pub fn number(answer: &Value, name: &str) -> Result<f64, String> {
-    answer[name].as_f64().ok_or_else(|| format!("Python did not answer what {name} is"))
+    answer[name].as_f64().ok_or_else(|| format!("Python's output has no number {name}"))
 }
 
 #[cfg(test)]
@@ -54,7 +55,7 @@ mod tests {
         let error = ask(python, "raise ValueError('three')", &[]).expect_err("it fails");
         assert!(error.ends_with("ValueError: three"), "{error}");
         let error = ask(python, "print('no JSON')", &[]).expect_err("no JSON");
-        assert!(error.starts_with("Python answered \"no JSON\""), "{error}");
+        assert!(error.starts_with("cannot parse Python's output \"no JSON\""), "{error}");
         assert!(ask(Path::new("no-such-python"), "", &[]).is_err());
     }
 }

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_driver_does_not_know_comes_last() {
+    fn libraries_unknown_to_the_driver_come_last() {
         let known = Surroundings { driver: Some(12), ..Surroundings::default() };
         assert_eq!(known.names(), ["libcupti.so.12", "libcupti.so", "libcupti.so.13"]);
         let known = Surroundings { driver: Some(14), ..Surroundings::default() };
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_loaded_is_found_by_its_file() {
+    fn loaded_libraries_are_found_by_file_name() {
         let maps = "7f0 r-xp 00 08:01 1  /lib/libc.so.6\n\
                     7f1 r-xp 00 08:01 2  /site packages/nvidia/cuda_cupti/lib/libcupti.so.12\n\
                     7f2 rw-p 00 00:00 0\n";

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_read_and_what_is_empty_is_not_set() {
+    fn empty_variables_count_as_unset() {
         assert!(environment(&[("MLPROF_PROFILER", ""), ("MLPROF_DIRPATH", "")]).is_silent());
         let said = environment(&[
             ("MLPROF_PROFILER", " simple+nvtx "),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_a_problem_and_the_rest_holds() {
+    fn unreadable_variables_are_reported_and_others_apply() {
         let live = environment(&[("MLPROF_LIVE", "perhaps")]);
         assert_eq!(live.problems, ["MLPROF_LIVE=perhaps: it is neither 1 (on) nor 0 (off)"]);
         let port = environment(&[("MLPROF_CAPTURE_PORT", "65536")]);

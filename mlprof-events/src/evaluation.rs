@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_counted_beside_the_rest() {
+    fn outputs_with_a_graph_are_counted_separately() {
         let counter = EvaluatedOutputsCounter::new();
         assert_eq!(counter.counted(), None);
         [true, false, true].into_iter().for_each(|is_remembered| counter.count(is_remembered));

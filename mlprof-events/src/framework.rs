@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_framework_answers_is_known_and_asked_again() {
+    fn framework_answers_are_cached_and_refreshed() {
         let own = || frameworks().into_iter().filter(|known| known.name == "of this test");
         assert_eq!(own().count(), 0);
         declare_framework(read);

@@ -166,7 +166,7 @@ pub struct ObservedTensor<'told> {
     pub name: &'told str,
     /// The tensor.
     pub tensor: &'told dyn TensorNumbers,
-    /// What it was computed from, where the hook knows: a module's input, all inputs of an op.
+    /// Its input, if the hook knows it: a module's input or all inputs of an op.
     pub input: Option<&'told dyn TensorNumbers>,
 }
 

@@ -51,20 +51,20 @@ impl Phase {
 
     /// Returns the phase that this action determines, regardless of the actions around it.
     #[doc(hidden)]
-    pub fn told_by(action: Action, direction: Direction) -> Option<Self> {
+    pub fn of_action(action: Action, direction: Direction) -> Option<Self> {
         if direction == Direction::Backward {
             return Some(Self::Backward);
         }
         match action.kind() {
             ActionKind::Module => Some(Self::Forward),
             ActionKind::Action | ActionKind::Function | ActionKind::Span => {
-                Self::told_by_name(action.name())
+                Self::of_name(action.name())
             }
             _ => None,
         }
     }
 
-    fn told_by_name(name: &str) -> Option<Self> {
+    fn of_name(name: &str) -> Option<Self> {
         let ends_with = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
         if ends_with(&["backward"]) {
             Some(Self::Backward)
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn names_of_trainers_tell_the_phase() {
-        let told = |name: &str| Phase::told_by(Action::new(name), Direction::Forward);
+        let told = |name: &str| Phase::of_action(Action::new(name), Direction::Forward);
         assert_eq!(told("[Strategy]SingleDevice.training_step"), Some(Phase::Forward));
         assert_eq!(told("[Strategy]SingleDevice.backward"), Some(Phase::Backward));
         assert_eq!(told("[LightningModule]Net.optimizer_step"), Some(Phase::Optimizer));
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(told("Optimizer.step#AdamW.step"), Some(Phase::Optimizer));
         assert_eq!(told("run_training_batch"), None);
         let op = Action::op("aten::_log_softmax_backward");
-        assert_eq!(Phase::told_by(op, Direction::Forward), None, "an op's name says nothing");
-        assert_eq!(Phase::told_by(op, Direction::Backward), Some(Phase::Backward));
+        assert_eq!(Phase::of_action(op, Direction::Forward), None, "an op's name says nothing");
+        assert_eq!(Phase::of_action(op, Direction::Backward), Some(Phase::Backward));
     }
 }

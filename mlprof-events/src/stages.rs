@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_of_any_stage_stays_until_it_is_taken() {
+    fn notes_outside_of_stages_stay_until_taken() {
         let mut running = Stages::outside(Numbered(None, 0));
         assert_eq!(running.end(None), None);
         assert_eq!(running.begin(Numbered(Some(Fit), 1)), []);

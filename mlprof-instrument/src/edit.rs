@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_replaced_keeps_its_length() {
+    fn replacements_keep_the_length() {
         let mut edits = Edits::default();
         edits.replace(2..8, "deny");
         edits.insert(8, "!");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_panic_does_not_move_for_something_behind_it() {
+    fn panicking_code_does_not_move_for_later_functions() {
         // The second function follows the first one on the same line.
         let text = "\nfn f() { a[1] } fn g() { b[2] }\n";
         let expected = " fn f() {<+> \n         a[1] } fn g() {<+> b[2] }\n";

@@ -22,7 +22,7 @@ pub(super) enum Inputs {
     /// All arguments that are tensors.
     Tensors,
     /// The values of these expressions.
-    Told(Vec<String>),
+    Expressions(Vec<String>),
 }
 
 /// Expressions used in a hook's text if only the compiler knows the name or the line.
@@ -79,16 +79,16 @@ impl Hook {
         line: &str,
         arguments: &[String],
     ) -> Result<String, String> {
-        if made.only.is_some() && matches!(self.inputs, Inputs::Told(_)) {
+        if made.only.is_some() && matches!(self.inputs, Inputs::Expressions(_)) {
             return Err("a macro generates it, but the rule lists inputs".to_owned());
         }
         let bits = self.bits(made);
         let wrapper = match &self.inputs {
             Inputs::None => "",
             Inputs::Tensors => "Input",
-            Inputs::Told(_) => "Value",
+            Inputs::Expressions(_) => "Value",
         };
-        let inputs = self.told_inputs(arguments)?;
+        let inputs = self.reported_inputs(arguments)?;
         let (open, code) = if wrapper.is_empty() {
             (format!("open(&SITE, {bits})"), self.kind.code())
         } else {
@@ -110,11 +110,11 @@ impl Hook {
     }
 
     /// Returns the expressions of the reported inputs.
-    pub fn told_inputs(&self, arguments: &[String]) -> Result<Vec<String>, String> {
+    pub fn reported_inputs(&self, arguments: &[String]) -> Result<Vec<String>, String> {
         match &self.inputs {
             Inputs::None => Ok(Vec::new()),
             Inputs::Tensors => Ok(arguments.to_vec()),
-            Inputs::Told(inputs) => told(inputs, arguments),
+            Inputs::Expressions(inputs) => told(inputs, arguments),
         }
     }
 

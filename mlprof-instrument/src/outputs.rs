@@ -24,7 +24,7 @@ pub(super) fn around(
 ) -> Result<(String, String), String> {
     let guard = hook::guard(number);
     let hold = |one: &str| format!("(&&crate::__mlprof::Look(&{one})).hold_it({HELD}); ");
-    let given: String = hook.told_inputs(arguments)?.iter().map(|input| hold(input)).collect();
+    let given: String = hook.reported_inputs(arguments)?.iter().map(|input| hold(input)).collect();
     let told = |all: &str| format!("|{HELD}| {{ {TRAITS} {all}let _ = {HELD}; }}");
     let before = format!(
         " let __mlprof_given = crate::__mlprof::given(&{guard}, {}); let __mlprof_returned = (|| -> {returns} {{",

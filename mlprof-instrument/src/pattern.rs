@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_an_error() {
+    fn impossible_patterns_are_errors() {
         for (pattern, reason) in [
             ("", "is empty"),
             ("a::::b", "has an empty path segment"),

@@ -133,7 +133,7 @@ impl Selection {
                 named_by: rule.named_by.clone(),
                 inputs: match &rule.inputs {
                     _ if rules.tensors.is_empty() || !rule.kind.is_op() => Inputs::None,
-                    Some(inputs) => Inputs::Told(inputs.clone()),
+                    Some(inputs) => Inputs::Expressions(inputs.clone()),
                     None => Inputs::Tensors,
                 },
                 outputs: match rule.kind {

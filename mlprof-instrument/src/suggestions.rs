@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_like_nothing_finds_nothing() {
+    fn dissimilar_names_have_no_suggestion() {
         assert_eq!(near("tokio::runtime::Builder::enable_all"), Vec::<String>::new());
         assert_eq!(near("**"), Vec::<String>::new());
     }

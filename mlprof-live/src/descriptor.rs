@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_is_seen_and_so_is_what_is_closed() {
+    fn readable_and_closed_descriptors_are_detected() {
         let pairs = [UnixStream::pair(), UnixStream::pair(), UnixStream::pair()];
         let [quiet, mut speaks, closes] = pairs.map(|pair| pair.expect("a pair"));
         io::Write::write_all(&mut speaks.1, b"x").expect("written");

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_is_refused_learns_who_holds_it_and_what_to_do() {
+    fn a_rejected_request_names_the_active_requester_and_a_remedy() {
         let requester = Requester::Command { process: Some(7) };
         let since = Duration::from_millis(3200);
         let text = Busy::UnderWay { requester, since, has_begun: false }.to_string();

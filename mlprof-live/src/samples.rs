@@ -11,7 +11,7 @@ use mlprof_sampler::{Sampler, SamplerError};
 ///
 /// Returns an error message if sampling is not possible.
 pub(crate) fn check(wishes: &RecordRequest) -> Result<(), String> {
-    wishes.sample.map_or(Ok(()), |hz| Sampler::can_start(hz).map_err(|error| told(&error)))
+    wishes.sample.map_or(Ok(()), |hz| Sampler::can_start(hz).map_err(|error| error_message(&error)))
 }
 
 /// Starts the sampler if the request includes samples.
@@ -21,7 +21,7 @@ pub(crate) fn check(wishes: &RecordRequest) -> Result<(), String> {
 /// Returns an error message if sampling is not possible.
 pub(crate) fn begin(wishes: &RecordRequest) -> Result<Option<Sampler>, String> {
     let begun = wishes.sample.map(Sampler::start).transpose();
-    begun.map_err(|error| told(&error))
+    begun.map_err(|error| error_message(&error))
 }
 
 /// Stops the sampler and returns the report as JSON. *Cost*: the calling thread reads debug
@@ -41,10 +41,10 @@ pub(crate) fn end(sampler: Sampler, run: &RunContext) -> Result<String, String> 
 ///
 /// Returns an error message if sampling is not possible.
 pub(crate) fn stacks() -> Result<Vec<ThreadStack>, String> {
-    Sampler::stacks().map_err(|error| told(&error))
+    Sampler::stacks().map_err(|error| error_message(&error))
 }
 
-fn told(error: &SamplerError) -> String {
+fn error_message(error: &SamplerError) -> String {
     let what_to_do = match error {
         SamplerError::NotBuilt => "; turn on the feature `sampling` of the program's mlprof plugin",
         _ => "",

@@ -46,7 +46,8 @@ impl Parse for ProfileOption {
             _ => Err(Error::new(
                 key.span(),
                 format!(
-                    "no option of #[profiled] is called `{key}`: there are `name = \"…\"`, `crate = path` and `skip`"
+                    "unknown option `{key}` of #[profiled]: use `name = \"…\"`, `crate = path` or \
+                     `skip`"
                 ),
             )),
         }
@@ -65,7 +66,7 @@ impl Options {
                 ProfileOption::Skip => options.skip.replace(span).is_some(),
             };
             if is_repeated {
-                return Err(Error::new(span, "this option is given twice"));
+                return Err(Error::new(span, "this option occurs twice"));
             }
         }
         Ok(options)
@@ -79,7 +80,7 @@ impl Options {
         };
         let attribute = attributes.remove(position);
         if let Some(second) = attributes.iter().find(|attribute| is_profile(attribute)) {
-            return Err(Error::new_spanned(second, "#[profiled] is given twice"));
+            return Err(Error::new_spanned(second, "#[profiled] occurs twice"));
         }
         let tokens = match attribute.meta {
             Meta::Path(_) => TokenStream::new(),

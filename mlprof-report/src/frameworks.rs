@@ -38,7 +38,7 @@ mod tests {
     use crate::findings::samples::header;
 
     #[test]
-    fn what_is_known_is_said_and_nothing_else() {
+    fn only_known_settings_are_listed() {
         let mut header = header(1.0);
         assert_eq!(in_words(&header), None);
         header.frameworks.push(Framework {

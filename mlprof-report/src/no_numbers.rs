@@ -73,7 +73,7 @@ mod tests {
     use crate::findings::samples::{action, recorded};
 
     #[test]
-    fn what_lies_outside_of_stages_is_little_if_it_takes_no_time() {
+    fn work_outside_of_stages_is_little_if_it_takes_no_time() {
         let outside = |seconds: f64| {
             let mut report = recorded(vec![action("candle::conv2d", 21, seconds)]);
             (report.header.stage, report.steps) = (None, 0);

@@ -33,8 +33,8 @@ fn current() -> Option<&'static Sink> {
 #[unsafe(no_mangle)]
 pub extern "C" fn mlprof_register(sink: &'static Sink) {
     if sink.version != SINK_VERSION {
-        say("mlprof: the program is built with another version of mlprof-core than `mlprof run`: \
-             its own profilers see nothing of spliced functions");
+        say("mlprof: the program's mlprof-core has another version than `mlprof run`, so the \
+             program's own profilers do not see instrumented functions");
         return;
     }
     let pointer = std::ptr::from_ref(sink).cast_mut();

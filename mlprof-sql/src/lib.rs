@@ -158,6 +158,6 @@ fn list(name: Option<&str>) -> Result<ExitCode, Error> {
             .map(|question| format!("{:<15}{}\n", question.name, question.about()))
             .collect(),
     };
-    output::heard(print(StandardStream::Output, text.as_bytes()))?;
+    output::ignore_closed_pipe(print(StandardStream::Output, text.as_bytes()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -62,7 +62,7 @@ pub(crate) async fn write(
     let Some(path) = path else {
         let written = rows(answer, format, BufWriter::new(StandardStream::Output)).await;
         return match written {
-            Err(Failure::Write(error)) => heard(Err(error)),
+            Err(Failure::Write(error)) => ignore_closed_pipe(Err(error)),
             Err(Failure::Query(error)) => Err(error.into()),
             Ok(()) => Ok(()),
         };
@@ -81,7 +81,7 @@ pub(crate) async fn write(
 }
 
 /// Ignores a closed pipe, because a reader such as `head` may stop early.
-pub(crate) fn heard(written: io::Result<()>) -> Result<(), Error> {
+pub(crate) fn ignore_closed_pipe(written: io::Result<()>) -> Result<(), Error> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::Write { path: "standard output".into(), error })

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back() {
+    fn written_bytes_are_read_back() {
         read_back(&[]);
         read_back(&[Vec::new(), b"a".to_vec(), Vec::new()]);
         let events: Vec<Vec<u8>> = (0..20_000_u32)
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compressed_is_read_back() {
+    fn incompressible_bytes_are_read_back() {
         let mut state = 1_u64;
         let noise: Vec<u8> = std::iter::repeat_with(|| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

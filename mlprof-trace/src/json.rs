@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_readers_stumble_at_is_escaped() {
+    fn problematic_characters_are_escaped() {
         let text =
             written(|json| json.string("\0\u{1}\u{1f}\u{7f}\u{9f}\u{2028}\u{2029}\"\\\n\t/é🔥"));
         let expected = r#""\u0000\u0001\u001f\u007f\u009f\u2028\u2029\"\\\n\t/é🔥""#;

@@ -59,7 +59,7 @@ pub enum TrainError {
         source: BoxError,
     },
     /// A loader yielded no batch.
-    #[error("the {loader} loader gave no batch: its data is empty, or smaller than one batch")]
+    #[error("the {loader} loader yielded no batch: its data is empty, or smaller than one batch")]
     NoBatches {
         /// `training`, `validation`, `test` or `predict`.
         loader: &'static str,
@@ -67,7 +67,8 @@ pub enum TrainError {
     /// The loss is not a number, or infinite. Further training would be lost.
     #[error(
         "the loss is {loss} {position}: training was stopped. Lower the learning rate, clip \
-         gradients (gradient_clip_val), look at this batch, or let it go on with stop_on_invalid_loss(false)"
+         gradients (gradient_clip_val), check this batch, or continue with \
+         stop_on_invalid_loss(false)"
     )]
     InvalidLoss {
         /// Value of the loss.

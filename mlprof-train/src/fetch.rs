@@ -74,8 +74,8 @@ impl<'loader, Batch> Batches<'loader, Batch> {
         for skipped in 0..number {
             if self.fetch(profiler, state)?.is_none() {
                 let message = format!(
-                    "the checkpoint has learned from {number} batches of this epoch, and there are \
-                     only {skipped}"
+                    "the checkpoint was saved after {number} batches of this epoch, but the \
+                     loader has only {skipped}"
                 );
                 return Err(self.error(state, message.into()));
             }
@@ -115,7 +115,10 @@ impl<'loader, Batch> Batches<'loader, Batch> {
             }
             (Some(Err(source)), _) => Err(self.error(state, source)),
             (None, Some(promised)) => {
-                let message = format!("it promised {promised} batches and gave {}", self.fetched);
+                let message = format!(
+                    "its size hint was {promised} batches, but it yielded {}",
+                    self.fetched
+                );
                 Err(self.error(state, message.into()))
             }
             (None, None) => {

@@ -57,7 +57,7 @@ impl Default for EpochContext {
 /// A loader with its own prefetch threads starts them in [`batches`](Self::batches). They must end
 /// when the iterator is dropped, because an epoch may be left early.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` gives no batches of type `{Batch}`",
+    message = "`{Self}` is not a loader of batches of type `{Batch}`",
     note = "a loader is a `Vec` of batches, a closure `|_: &EpochContext| …` that returns an iterator of \
             `mlprof_train::Result<{Batch}>` or of tuples, or `loader_fn(|_| …)` for other errors"
 )]

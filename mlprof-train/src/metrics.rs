@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_last_hooks_of_a_pass_log_is_of_that_pass() {
+    fn values_logged_by_the_last_hooks_belong_to_the_pass() {
         let mut metrics = Metrics::default();
         metrics.begin_pass(false);
         for pass in [1.0, 2.0] {

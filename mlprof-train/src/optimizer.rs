@@ -278,7 +278,8 @@ impl<O: TrainOptimizer> Optimizers<O> {
             let Some(metric) = metrics.get(monitor) else {
                 let known: Vec<_> = metrics.keys().collect();
                 return Err(format!(
-                    "cannot follow the metric {monitor:?}: it was not logged; there are {known:?}"
+                    "cannot follow the metric {monitor:?}: it was not logged; the logged metrics \
+                     are {known:?}"
                 )
                 .into());
             };
@@ -296,7 +297,7 @@ fn check_rate(rate: f64, source: &str) -> Result<f64> {
     if rate.is_finite() && rate >= 0.0 {
         return Ok(rate);
     }
-    let problem = "a learning rate is a finite number that is not negative";
+    let problem = "use a finite number of at least 0";
     Err(format!("cannot use the learning rate {rate} of {source}: {problem}").into())
 }
 

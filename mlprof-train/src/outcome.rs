@@ -26,10 +26,10 @@ impl std::fmt::Display for StopReason {
         match self {
             Self::MaxEpochs => formatter.write_str("all epochs are done"),
             Self::MaxSteps => formatter.write_str("all steps are done"),
-            Self::MaxTime => formatter.write_str("the time is over"),
+            Self::MaxTime => formatter.write_str("the time limit was reached"),
             Self::Requested(reason) => write!(formatter, "stopped: {reason}"),
             Self::Interrupted => {
-                formatter.write_str("interrupted from outside (Ctrl-C or a termination signal)")
+                formatter.write_str("interrupted by Ctrl-C or a termination signal")
             }
             Self::Skipped => formatter.write_str("limit_train_batches is 0"),
         }

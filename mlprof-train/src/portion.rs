@@ -54,15 +54,13 @@ impl Portion {
                 let batches = (available as f64 * share) as usize;
                 if batches == 0 && share > 0.0 && available > 0 {
                     return Err(format!(
-                        "{setting}({share}) of {available} batches is less than one batch"
+                        "{setting}({share}) of {available} batches is less than one batch: use a \
+                         larger share, or a number of batches"
                     ));
                 }
                 Ok(Some(batches))
             }
-            (Self::Share(share), None) => Err(format!(
-                "{setting}({share}) needs a loader that knows how many batches it has (an exact \
-                 size_hint of its iterator); give a number of batches instead"
-            )),
+            (Self::Share(share), None) => Err(unknown_length(setting, share)),
         }
     }
 
@@ -95,17 +93,22 @@ impl Portion {
         match (self, total) {
             (Self::Share(1.0), _) => Ok(None),
             (Self::Batches(batches), Some(total)) if batches > total => Err(format!(
-                "{setting}({batches}) is more than the {total} batches of an epoch: validation \
-                 would never run"
+                "{setting}({batches}) is more than the {total} batches of an epoch, so validation \
+                 would never run: use at most {total}"
             )),
             (Self::Batches(batches), _) => Ok(Some(batches)),
             (Self::Share(share), Some(total)) => Ok(Some(((total as f64 * share) as usize).max(1))),
-            (Self::Share(share), None) => Err(format!(
-                "{setting}({share}) needs a loader that knows how many batches it has (an exact \
-                 size_hint of its iterator); give a number of batches instead"
-            )),
+            (Self::Share(share), None) => Err(unknown_length(setting, share)),
         }
     }
+}
+
+/// Returns the error for a share of a loader that does not report its number of batches.
+fn unknown_length(setting: &str, share: f64) -> String {
+    format!(
+        "{setting}({share}) needs a loader with a known number of batches (an exact size_hint of \
+         its iterator); use a number of batches instead"
+    )
 }
 
 #[cfg(test)]

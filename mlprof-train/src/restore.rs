@@ -74,7 +74,7 @@ impl<M: TrainModule> Run<'_, M> {
             checkpoint.weights()?;
             let optimizer = checkpoint.required(OPTIMIZER)?;
             if let Some(reason) = optimizer.get_option::<String>(UNAVAILABLE)? {
-                return Err(format!("it has no state of the optimizer: {reason}").into());
+                return Err(format!("it has no optimizer state: {reason}").into());
             }
             Ok(Resumed { path, checkpoint, own })
         };

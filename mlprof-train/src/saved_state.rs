@@ -74,7 +74,7 @@ impl SavedState {
         let Some(text) = self.values.get(name) else { return Ok(None) };
         match text.parse() {
             Ok(value) => Ok(Some(value)),
-            Err(_) => Err(format!("its value {name:?} is {text:?}").into()),
+            Err(_) => Err(format!("its value {name:?} is invalid: {text:?}").into()),
         }
     }
 
@@ -112,7 +112,8 @@ impl SavedState {
         if (tensor.dtype, tensor.shape()) != (dtype, shape) {
             let found = (tensor.dtype, tensor.shape());
             return Err(format!(
-                "its tensor {name:?} is {} {:?}, and {dtype} {shape:?} is needed",
+                "its tensor {name:?} has the type {} and the shape {:?} instead of {dtype} and \
+                 {shape:?}",
                 found.0, found.1
             )
             .into());
@@ -139,7 +140,11 @@ impl SavedTensor {
         let bits = shape.iter().try_fold(dtype.bitsize(), |bits, side| bits.checked_mul(*side));
         if bits != bytes.len().checked_mul(8) {
             let length = bytes.len();
-            return Err(format!("{length} bytes are not a tensor {dtype} {shape:?}").into());
+            return Err(format!(
+                "a tensor of type {dtype} and shape {shape:?} cannot have {length} \
+                                bytes"
+            )
+            .into());
         }
         Ok(Self { dtype, shape, bytes })
     }

@@ -148,14 +148,16 @@ impl Settings {
             );
         }
         if self.accumulate_grad_batches == 0 {
-            return Err("accumulate_grad_batches(0) is no number of batches: use 1 or more".into());
+            return Err(
+                "accumulate_grad_batches(0) is not a number of batches: use 1 or more".into()
+            );
         }
         if self.log_every_n_steps == 0 {
-            return Err("log_every_n_steps(0) is no number of steps: use 1 or more".into());
+            return Err("log_every_n_steps(0) is not a number of steps: use 1 or more".into());
         }
         match self.gradient_clip_val {
             Some(norm) if !(norm > 0.0 && norm.is_finite()) => {
-                Err(format!("gradient_clip_val({norm:?}) is no norm: use a number above 0"))
+                Err(format!("gradient_clip_val({norm:?}) is not a norm: use a number above 0"))
             }
             _ => Ok(()),
         }

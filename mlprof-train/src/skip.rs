@@ -20,7 +20,7 @@ use super::state::TrainerState;
 /// # assert!(training_step(&[]).unwrap_err().is::<SkipBatch>());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the batch is to be skipped")]
+#[error("the batch is skipped")]
 pub struct SkipBatch;
 
 mlprof_core::debug_as_display!(SkipBatch);

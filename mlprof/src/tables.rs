@@ -120,5 +120,5 @@ pub struct SchemaArguments {}
 /// Returns an error if the command was built without Parquet support, or if the schema cannot be
 /// printed.
 pub fn print_schema(_: &SchemaArguments) -> Result<(), Error> {
-    crate::report::heard(print(StandardStream::Output, schema()?.as_bytes()))
+    crate::report::ignore_closed_pipe(print(StandardStream::Output, schema()?.as_bytes()))
 }

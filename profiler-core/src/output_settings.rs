@@ -9,7 +9,7 @@ macro_rules! output_settings {
     };
     ($kind:literal, $beside:literal, $($output:ident).+) => {
         #[doc = concat!(
-            "Writes reports to files in this directory, if there is a [`filename`](Self::filename) too",
+            "Writes reports to files in this directory, if a [`filename`](Self::filename) is set",
             $beside,
             "."
         )]
@@ -45,8 +45,8 @@ macro_rules! output_settings {
             self
         }
 
-        /// Also writes every report as an HTML page: `{stage}-{filename}[-{rank}].html`
-        /// in the directory of the report files. It is one file that needs no network. Needs the
+        /// Enables or disables an HTML page for each report, `{stage}-{filename}[-{rank}].html` in
+        /// the directory of the report files. It is one file that needs no network. Needs the
         /// feature `html`.
         #[cfg(feature = "html")]
         #[must_use]

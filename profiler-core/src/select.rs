@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_chosen_emits_ranges_too() {
+    fn chosen_profilers_also_emit_ranges() {
         let chosen = "simple".into_profiler().expect("a name").emit_nvtx();
         drop(chosen.profile("an action"));
         assert!(chosen.summary().contains("an action"));

@@ -40,7 +40,7 @@ use crate::{Activated, Error, IntoProfiler, Profiler, ProfilerExt, RunContext, S
 /// }
 /// # Ok::<(), mlprof_core::Error>(())
 /// ```
-#[must_use = "the stage ends, and its report comes, when this is dropped"]
+#[must_use = "the stage ends, and its report appears, when this is dropped"]
 pub struct Session {
     profiler: Arc<dyn Profiler>,
     stage: Stage,

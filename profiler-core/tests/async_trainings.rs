@@ -115,7 +115,7 @@ fn tasks_that_cannot_be_told_apart_say_so() {
 }
 
 #[test]
-fn what_a_task_spawns_is_its_own_on_any_thread() {
+fn spawned_tasks_belong_to_their_task_on_any_thread() {
     let _turn = turn();
     let (first, second) = (Arc::new(SimpleProfiler::new()), Arc::new(SimpleProfiler::new()));
     let load = |profiler: &Arc<SimpleProfiler>, number| {

@@ -45,7 +45,7 @@ fn memory_is_printed_as_memory_profiler_does() {
 }
 
 #[test]
-fn what_makes_no_sense_does_no_harm() {
+fn invalid_input_does_no_harm() {
     let mut report = report("times.json");
     report.functions[0].source = Some(vec!["one line only".to_owned()]);
     report.functions[0].lines[0].hits = 0;

@@ -144,7 +144,7 @@ fn at_work(who: &str, folder: &Path) -> Child {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_killed_processes_leave_is_cleared_away_and_what_others_make_is_not() {
+fn leftovers_of_killed_processes_are_removed_and_other_files_stay() {
     let folder = folder();
     let mut killed = [at_work("a", folder.path()), at_work("b", folder.path())];
     for child in &mut killed {

@@ -150,14 +150,14 @@ fn close_standard_output() {
 }
 
 /// Output and exit status of a training.
-struct Trained {
+struct TrainingOutput {
     status: ExitStatus,
     stdout: String,
     stderr: String,
 }
 
 /// Runs a training in a process of its own, with these environment variables.
-fn train(folder: &Path, variables: &[(&str, &str)]) -> Trained {
+fn train(folder: &Path, variables: &[(&str, &str)]) -> TrainingOutput {
     let streams = folder_for_test();
     let open = |name: &str| File::create(streams.path().join(name)).expect("made");
     let own = std::env::current_exe().expect("this program");
@@ -182,7 +182,7 @@ fn train(folder: &Path, variables: &[(&str, &str)]) -> Trained {
         std::thread::sleep(Duration::from_millis(10));
     };
     let text = |name: &str| fs::read_to_string(streams.path().join(name)).expect("text");
-    Trained { status, stdout: text("stdout"), stderr: text("stderr") }
+    TrainingOutput { status, stdout: text("stdout"), stderr: text("stderr") }
 }
 
 fn folder_for_test() -> tempfile::TempDir {
@@ -237,7 +237,7 @@ fn is_table(name: &Path) -> bool {
 }
 
 /// Creates an entry under each of the names.
-fn plant(folder: &Path, names: &[PathBuf], make: impl Fn(&Path)) {
+fn create_entries(folder: &Path, names: &[PathBuf], make: impl Fn(&Path)) {
     for name in names {
         let path = folder.join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("made");
@@ -278,7 +278,7 @@ fn no_planted_file_hands_on_more_than_a_users_own_permissions() {
             continue;
         }
         let folder = folder_for_test();
-        plant(folder.path(), &names, |path| {
+        create_entries(folder.path(), &names, |path| {
             fs::write(path, "").expect("written");
             assert!(!is_of_others || give_away(path));
             fs::set_permissions(path, Permissions::from_mode(0o6777)).expect("set");
@@ -316,7 +316,7 @@ fn no_link_of_another_user_is_followed() {
     let names = names();
     let folder = folder_for_test();
     let victims = folder_for_test();
-    plant(folder.path(), &names, |path| {
+    create_entries(folder.path(), &names, |path| {
         let victim = victims.path().join(path.strip_prefix(folder.path()).expect("inside"));
         fs::create_dir_all(victim.parent().expect("a folder")).expect("made");
         fs::write(&victim, "precious").expect("written");
@@ -372,7 +372,7 @@ fn no_pipe_is_waited_for() {
             continue;
         }
         let folder = folder_for_test();
-        plant(folder.path(), &names, |path| {
+        create_entries(folder.path(), &names, |path| {
             make_pipe(path);
             assert!(!is_of_others || give_away(path));
         });
@@ -432,7 +432,7 @@ fn a_record_replaces_an_earlier_one_only_when_it_has_something() {
 /// Uses a standard output file with a size limit, as after `ulimit -f 2; program > out`. Under some
 /// of the limits the report just fits or nearly fits.
 #[test]
-fn what_is_printed_leaves_room_for_the_programs_own_lines() {
+fn printed_reports_leave_room_for_the_programs_output() {
     let folder = folder_for_test();
     let trained = train(folder.path(), &[(PRINTS, "1")]);
     assert!(trained.status.success() && trained.stdout.contains("load_data"), "{}", trained.stdout);

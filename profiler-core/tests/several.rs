@@ -28,7 +28,7 @@ fn each_report_comes_once_in_files_of_its_own() {
     one_name_becomes_one_file_each();
     names_that_differ_stay();
     two_of_a_kind_are_numbered();
-    what_is_given_twice_is_told_once();
+    a_profiler_given_twice_receives_events_once();
 }
 
 fn one_name_becomes_one_file_each() {
@@ -88,7 +88,7 @@ fn two_of_a_kind_are_numbered() {
     assert_eq!(written.keys().collect::<Vec<_>>(), ["fit-run-simple-2.txt", "fit-run-simple.txt"]);
 }
 
-fn what_is_given_twice_is_told_once() {
+fn a_profiler_given_twice_receives_events_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let simple: Arc<dyn Profiler> =
         Arc::new(SimpleProfiler::new().dirpath(folder.path()).filename("run"));

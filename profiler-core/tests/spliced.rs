@@ -75,7 +75,7 @@ struct Numbers {
 type Take = unsafe extern "C-unwind" fn(*mut u8, *const Numbers);
 
 #[repr(C)]
-struct Told {
+struct TensorReader {
     object: *const u8,
     read: unsafe extern "C-unwind" fn(*const u8, Take, *mut u8),
 }
@@ -102,9 +102,9 @@ unsafe extern "C-unwind" fn read(object: *const u8, take: Take, data: *mut u8) {
 
 /// Passes the returned tensors and the inputs of an open op.
 fn returned(site: &'static Site, outputs: &[&Part], inputs: &[&Part]) {
-    let told = |parts: &[&Part]| -> Vec<Told> {
+    let told = |parts: &[&Part]| -> Vec<TensorReader> {
         let object = |part: &&Part| std::ptr::from_ref(*part).cast();
-        parts.iter().map(|part| Told { object: object(part), read }).collect()
+        parts.iter().map(|part| TensorReader { object: object(part), read }).collect()
     };
     let (outputs, inputs) = (told(outputs), told(inputs));
     let site = std::ptr::from_ref(site).cast();
@@ -116,7 +116,7 @@ fn returned(site: &'static Site, outputs: &[&Part], inputs: &[&Part]) {
     }
 }
 
-fn what_ops_return_is_looked_at(wanted: &dyn Fn() -> u32) {
+fn outputs_of_ops_are_observed(wanted: &dyn Fn() -> u32) {
     const OP: u32 = 1;
     const BACKWARD: u32 = 2;
     let (op, backward) = (site(OP, "test::log"), site(BACKWARD, "test::backward"));
@@ -375,7 +375,7 @@ fn functions_and_ops_reach_the_profiler_that_wants_them() {
     assert_eq!(calls(&|row| matmul(row) && row.phase != Some(Phase::Backward)), 2, "{rows:#?}");
     assert_eq!(calls(&|row| row.name == "test::backward"), 1);
 
-    what_ops_return_is_looked_at(&wanted);
+    outputs_of_ops_are_observed(&wanted);
     assert_eq!(wanted(), 0);
 
     (sink().end)();

@@ -16,18 +16,18 @@ static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 
 /// Event that a trainer may report, in any order.
 #[derive(Debug, Clone, Copy)]
-enum Told {
+enum StageEvent {
     Begins(Stage),
     Ends(Option<Stage>),
 }
 
-const ALL: [Told; 6] = [
-    Told::Begins(Stage::Fit),
-    Told::Begins(Stage::Validate),
-    Told::Begins(Stage::Test),
-    Told::Ends(Some(Stage::Fit)),
-    Told::Ends(Some(Stage::Validate)),
-    Told::Ends(None),
+const ALL: [StageEvent; 6] = [
+    StageEvent::Begins(Stage::Fit),
+    StageEvent::Begins(Stage::Validate),
+    StageEvent::Begins(Stage::Test),
+    StageEvent::Ends(Some(Stage::Fit)),
+    StageEvent::Ends(Some(Stage::Validate)),
+    StageEvent::Ends(None),
 ];
 
 fn every_step() -> TensorProfiler {
@@ -39,14 +39,14 @@ fn stage_of_report(profiler: &dyn Profiler) -> Option<Stage> {
     profiler.report().expect("has one").header().stage
 }
 
-fn tell(profiler: &dyn Profiler, told: Told) {
-    match told {
-        Told::Begins(stage) => {
+fn report_event(profiler: &dyn Profiler, event: StageEvent) {
+    match event {
+        StageEvent::Begins(stage) => {
             profiler.setup(stage, &RunContext::default());
             drop(profiler.profile("batch"));
             profiler.step();
         }
-        Told::Ends(stage) => profiler.teardown(stage),
+        StageEvent::Ends(stage) => profiler.teardown(stage),
     }
 }
 
@@ -59,11 +59,11 @@ fn all_are_of_the_same_stage_whatever_they_are_told() {
         let mut rest = number;
         let mut said = Vec::new();
         for _ in 0..LENGTH {
-            let told = ALL[rest % ALL.len()];
+            let event = ALL[rest % ALL.len()];
             rest /= ALL.len();
-            said.push(told);
+            said.push(event);
             let [simple, tensor] = profilers.each_ref().map(|profiler| {
-                tell(&**profiler, told);
+                report_event(&**profiler, event);
                 (stage_of_report(&**profiler), profiler.output().and_then(Output::stage))
             });
             assert_eq!(simple.0, simple.1, "the file and the report of simple: {said:?}");
@@ -150,8 +150,8 @@ fn stages_of_several_threads_leave_nothing_running() {
                 let profiler = &profiler;
                 threads.spawn(move || {
                     for _ in 0..ROUNDS {
-                        tell(&**profiler, Told::Begins(stage));
-                        tell(&**profiler, Told::Ends(Some(stage)));
+                        report_event(&**profiler, StageEvent::Begins(stage));
+                        report_event(&**profiler, StageEvent::Ends(Some(stage)));
                     }
                 });
             }

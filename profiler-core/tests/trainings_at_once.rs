@@ -139,7 +139,7 @@ fn threads_that_a_training_makes_are_its_own() {
 }
 
 #[test]
-fn what_belongs_to_nobody_is_said_in_both_reports() {
+fn unattributed_work_is_noted_in_both_reports() {
     let _turn = turn();
     let (tell, told) = channel();
     let stray = thread::Builder::new().name("stray".to_owned());
@@ -196,7 +196,7 @@ fn a_single_training_has_what_all_threads_do() {
 }
 
 #[test]
-fn who_is_done_does_not_report_to_who_goes_on() {
+fn a_finished_training_does_not_report_to_a_running_one() {
     let _turn = turn();
     let barrier = Barrier::new(2);
     thread::scope(|threads| {
@@ -238,7 +238,7 @@ fn who_is_done_does_not_report_to_who_goes_on() {
 /// Combines a profiler of the whole program with a training that has its own profiler on a thread.
 /// The thread continues after that training.
 #[test]
-fn what_a_thread_does_after_its_own_training_is_counted() {
+fn work_after_a_threads_own_training_is_counted() {
     let _turn = turn();
     let (outer, active) = begin();
     let inner = thread::Builder::new().name("pool".to_owned()).spawn(|| {

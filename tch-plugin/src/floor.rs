@@ -11,7 +11,7 @@ pub struct Floor {
 
 /// RAII guard of the registered callbacks. Drop it on the thread that started them.
 #[derive(Debug)]
-#[must_use = "libtorch calls only until this is dropped"]
+#[must_use = "libtorch calls it only until this is dropped"]
 pub struct Called {
     callback: u64,
     memory: bool,

@@ -211,3 +211,8 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("front_page.md")]
 struct FrontPage;
+
+/// Runs the example of this crate's README as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

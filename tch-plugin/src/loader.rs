@@ -40,13 +40,13 @@ impl TensorLoader {
         let (input_shape, target_shape) = (inputs.size(), targets.size());
         let refused = |what: &str| {
             TchError::Shape(format!(
-                "a TensorLoader of inputs {input_shape:?} and targets {target_shape:?} in batches of \
-                 {batch_size}: {what}"
+                "cannot create a TensorLoader of inputs {input_shape:?} and targets \
+                 {target_shape:?} in batches of {batch_size}: {what}"
             ))
         };
         let items = match (input_shape.first(), target_shape.first()) {
             (Some(inputs), Some(targets)) if inputs == targets => *inputs as usize,
-            _ => return Err(refused("the first dimensions must be there and equal")),
+            _ => return Err(refused("both need an equal first dimension")),
         };
         if batch_size == 0 {
             return Err(refused("use 1 or more"));
@@ -201,7 +201,7 @@ mod tests {
         let ones = |shape: &[i64]| Tensor::ones(shape, FLOAT_CPU);
         for (inputs, targets) in [(ones(&[3, 2]), ones(&[2])), (ones(&[]), ones(&[]))] {
             let error = TensorLoader::new(inputs, targets, 2).expect_err("refused").to_string();
-            assert!(error.contains("must be there and equal"), "{error}");
+            assert!(error.contains("both need an equal first dimension"), "{error}");
         }
         assert!(TensorLoader::new(ones(&[3]), ones(&[3]), 0).is_err());
         assert!(numbered(0, 2).is_empty());

@@ -36,7 +36,7 @@ const ENGINE: &str = "autograd::engine::evaluate_function";
 
 /// Fields of an op that must be equal in both recordings.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Told {
+struct ComparedOp {
     name: String,
     sequence: i64,
     /// For a node the thread id of the forward op, otherwise its own thread id.
@@ -44,14 +44,14 @@ struct Told {
     shapes: Vec<Vec<i64>>,
 }
 
-fn our_word(op: &Op) -> Told {
+fn our_op(op: &Op) -> ComparedOp {
     let shape = |input: &TensorShape| match input {
         TensorShape::Tensor(_, shape) => shape.clone(),
         _ => Vec::new(),
     };
     let is_engine = op.name.starts_with(ENGINE);
     assert!(!is_engine || (op.sequence, op.forward_thread) == (0, 0), "torch does not say");
-    Told {
+    ComparedOp {
         name: op.name.to_owned(),
         sequence: op.sequence.into(),
         forward_thread: op.forward_thread.into(),
@@ -59,11 +59,11 @@ fn our_word(op: &Op) -> Told {
     }
 }
 
-fn their_word(event: &KinetoEvent) -> Told {
+fn kineto_op(event: &KinetoEvent) -> ComparedOp {
     let is_engine = event.name.starts_with(ENGINE);
     let is_tied = event.sequence >= 0 && !is_engine;
     let thread = if event.scope == 1 { event.forward_thread } else { event.thread };
-    Told {
+    ComparedOp {
         name: event.name.clone(),
         // 0 means no sequence number here, and the greatest number stands for Kineto's 0.
         sequence: match event.sequence {
@@ -97,8 +97,8 @@ fn compare(mut training: Training) {
     assert_eq!(our_counts, counts(theirs.iter().map(|event| event.name.clone())));
     assert!(our_counts.len() > 30, "{}", our_counts.len());
     assert!(our_counts.values().sum::<usize>() > 100 * STEPS);
-    let mut our_words: Vec<_> = ours.only_ops().map(our_word).collect();
-    let mut their_words: Vec<_> = theirs.iter().map(their_word).collect();
+    let mut our_words: Vec<_> = ours.only_ops().map(our_op).collect();
+    let mut their_words: Vec<_> = theirs.iter().map(kineto_op).collect();
     our_words.sort();
     their_words.sort();
     for (ours, theirs) in our_words.iter().zip(&their_words) {
@@ -150,8 +150,8 @@ fn functions_of_torch_script_are_seen_as_kineto_sees_them() {
         drop(traced.forward_ts(&[&input]).expect("it runs"));
         drop(loaded.forward_ts(&[&input]).expect("it runs"));
     });
-    let mut our_words: Vec<_> = ours.only_ops().map(our_word).collect();
-    let mut their_words: Vec<_> = theirs.iter().map(their_word).collect();
+    let mut our_words: Vec<_> = ours.only_ops().map(our_op).collect();
+    let mut their_words: Vec<_> = theirs.iter().map(kineto_op).collect();
     our_words.sort();
     their_words.sort();
     assert_eq!(our_words, their_words);
@@ -177,8 +177,8 @@ fn ops_of_other_threads_are_seen_as_kineto_sees_them() {
         });
     });
     let theirs = running.stop().expect("Kineto stops").events();
-    let mut our_words: Vec<_> = ours.only_ops().map(our_word).collect();
-    let mut their_words: Vec<_> = theirs.iter().map(their_word).collect();
+    let mut our_words: Vec<_> = ours.only_ops().map(our_op).collect();
+    let mut their_words: Vec<_> = theirs.iter().map(kineto_op).collect();
     our_words.sort();
     their_words.sort();
     assert!(our_words.len() > 800, "{}", our_words.len());
@@ -276,7 +276,7 @@ fn kineto_keeps_its_place_and_ops_go_on() {
     let theirs = running.stop().expect("Kineto stops").events();
     let ours = cycles.lock().unwrap_or_else(PoisonError::into_inner).remove(0);
     let report = profiler.summary();
-    assert!(report.contains("torch's own profiler was at work on a thread"), "{report}");
+    assert!(report.contains("torch's own profiler was active on them"), "{report}");
     assert_eq!(ours.memory, []);
     assert!(ours.only_ops().count() > 100);
     assert!(theirs.iter().filter(|event| event.name == "[memory]").count() > 50);

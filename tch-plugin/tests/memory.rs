@@ -98,7 +98,7 @@ fn state_over_time(earlier: usize, mut step: impl FnMut()) -> Vec<u64> {
 }
 
 #[test]
-fn what_an_optimizer_kept_before_the_recording_is_there_from_its_beginning() {
+fn earlier_optimizer_state_exists_from_the_start_of_a_recording() {
     let _turn = turn();
     let input = Tensor::rand([16, 8], FLOAT_CPU);
     let store = nn::VarStore::new(Device::Cpu);

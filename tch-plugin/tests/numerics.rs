@@ -166,7 +166,7 @@ fn infinities_that_are_meant_are_none_and_what_they_make_is() {
 }
 
 #[test]
-fn what_is_changed_in_place_is_known_as_it_was() {
+fn tensors_changed_in_place_keep_their_earlier_values() {
     let _turn = turn();
     let report = watched(1, |_| {
         let mut tensor = numbers(&[0.0, 4.0]);
@@ -198,7 +198,7 @@ fn a_cast_to_16_bits_is_named_whatever_was_in_the_memory_it_fills() {
 }
 
 #[test]
-fn what_ops_make_is_told_and_not_what_they_hand_on() {
+fn created_tensors_are_reported_and_passed_ones_are_not() {
     let _turn = turn();
     let layer = nn::linear(VarStore::new(Device::Cpu).root(), 3, 2, Default::default());
     let layer = layer.profile_layer("layer");

@@ -328,7 +328,7 @@ fn a_profiler_that_panics_or_runs_ops_itself_does_no_harm() {
 }
 
 #[test]
-fn what_is_learned_does_not_change() {
+fn recording_does_not_change_training_results() {
     let _turn = turn();
     let losses = |recorded: bool| -> Vec<u64> {
         tch::manual_seed(11);

@@ -29,7 +29,7 @@ fn multiply() {
 }
 
 #[test]
-fn who_asks_for_ops_and_memory_and_gets_none_is_told_why() {
+fn notes_explain_missing_ops_and_memory() {
     let _turn = turn();
     let told = |notes: &[String], what: &str| notes.iter().any(|note| note.starts_with(what));
     let profiler = || TensorProfiler::new().profile_memory(true);

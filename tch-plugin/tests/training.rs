@@ -213,7 +213,7 @@ fn variables_added_later_are_trained_too() {
 }
 
 #[test]
-fn what_torch_refuses_comes_back_as_an_error() {
+fn torch_failures_are_returned_as_errors() {
     let _turn = turn();
     let net = Net::new();
     let mut optimizer = TchOptimizer::new(nn::Sgd::default(), &net.store, 0.1).expect("valid");

@@ -37,7 +37,7 @@ fn its_epochs_and_samples_are_known() {
 }
 
 #[test]
-fn what_is_pushed_is_what_the_reports_say() {
+fn pushed_metrics_equal_the_reports() {
     // The program computes its accuracy at the end, outside all stages.
     collector::assert_pushed_is_as_reported(&digits(), &["[Batcher]", "[module]"]);
 }

@@ -60,7 +60,7 @@ fn spans_of_a_model_of_candle_transformers_are_rows() {
     for expected in ["PREDICT Profiler Report", "ProfilerStep*", "self-attn", "Steps 1 to 2"] {
         assert!(tensor.stdout.contains(expected), "no {expected:?} in:\n{}", tensor.stdout);
     }
-    assert!(!tensor.stderr.contains("no span was seen"), "{}", tensor.stderr);
+    assert!(!tensor.stderr.contains("no span was recorded"), "{}", tensor.stderr);
 }
 
 /// Checks a model with two layers of the same kind, whose spans have equal names.
@@ -78,7 +78,7 @@ fn spans_of_a_model_of_candle_transformers_are_its_modules() {
     for layer in ["layer", "0: Span", "1: Span"] {
         assert!(modules.contains(layer), "no {layer:?} in:\n{modules}");
     }
-    assert!(!tensor.stderr.contains("no span was seen"), "{}", tensor.stderr);
+    assert!(!tensor.stderr.contains("no span was recorded"), "{}", tensor.stderr);
 }
 
 /// Checks that a layer installed after the model was built receives no spans, and that the program
@@ -88,5 +88,5 @@ fn spans_of_a_model_that_was_there_first_are_missed_with_a_word() {
     let late = run(&spans(), &["--profiler", "simple", "--late"]);
     let table = Table::find("PREDICT", &late.stdout);
     assert!(!table.rows.iter().any(|row| row.action == "model"), "{}", late.stdout);
-    assert!(late.stderr.contains("no span was seen"), "{}", late.stderr);
+    assert!(late.stderr.contains("no span was recorded"), "{}", late.stderr);
 }

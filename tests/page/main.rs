@@ -45,7 +45,7 @@ fn the_slowest_rank_is_on_top_with_a_way_to_what_it_loses_by() {
 }
 
 #[test]
-fn what_the_page_shows_is_for_everybody() {
+fn the_page_is_accessible() {
     seen("accessibility", &pages::everything());
 }
 

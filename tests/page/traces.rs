@@ -85,7 +85,7 @@ fn traces_say_where_the_time_went() {
 }
 
 #[test]
-fn what_traces_say_is_whole_without_scripts() {
+fn trace_pages_are_complete_without_scripts() {
     seen_page("traces_without_scripts", &with_a_report());
 }
 

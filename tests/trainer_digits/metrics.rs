@@ -113,7 +113,7 @@ fn scrape_around_a_report(running: &mut Running, address: &str, runtime: &Path) 
 }
 
 #[test]
-fn what_is_scraped_and_pushed_is_what_the_reports_say() {
+fn scraped_and_pushed_metrics_equal_the_reports() {
     let (directory, runtime) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
     let collector = Collector::start(directory.path());
     let run = prepared(directory.path(), "simple")

@@ -1,6 +1,6 @@
 //! Tests a training that pushes its metrics to a collector.
 
 #[test]
-fn what_is_pushed_is_what_the_reports_say() {
+fn pushed_metrics_equal_the_reports() {
     tests::collector::assert_pushed_is_as_reported(&crate::program(), &[]);
 }

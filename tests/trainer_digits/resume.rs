@@ -89,7 +89,7 @@ fn loss(path: &Path) -> f64 {
 fn a_training_that_no_longer_gets_better_is_stopped() {
     let directory = tempdir().expect("a folder");
     let finished = run(directory.path(), &["--epochs", "1000", "--patience", "1"]).succeed();
-    let reason = "stopped early: val_loss has not become better than ";
+    let reason = "stopped early: val_loss did not improve on ";
     assert!(finished.stderr.contains(reason), "{}", finished.stderr);
     assert!(test_accuracy(&finished.stdout) > 90.0);
 }

@@ -40,7 +40,7 @@ pub fn run() -> Result<(), String> {
              -p mlprof-analysis -p mlprof-cuda -p mlprof-live -p mlprof-macros --all-features --all-targets -- -D warnings",
         ),
         Step::cargo(
-            "lints of what compares with torch's profiler",
+            "lints of the comparison with torch.profiler",
             "clippy --no-deps -p feature-unification -p mlprof-tch -p tch-digits --all-targets \
              --features mlprof-tch/kineto-oracle,tch-digits/kineto -- -D warnings",
         )

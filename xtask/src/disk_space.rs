@@ -19,7 +19,10 @@ const PROFILES: [&str; 4] = ["dev", "release", "tested", "quick"];
 pub fn make_room() -> Result<(), String> {
     let folder = target_directory();
     let Some(free) = free_gigabytes(&folder).filter(|free| *free < WANTED) else { return Ok(()) };
-    println!("{free:.1} GB are free for {}: earlier builds of this workspace go", folder.display());
+    println!(
+        "only {free:.1} GB are free for {}: deleting earlier builds of this workspace",
+        folder.display()
+    );
     let packages = metadata::packages()?;
     // xtask itself is excluded, because this program is running.
     let names = packages.iter().map(metadata::name).filter(|name| *name != "xtask");
@@ -30,12 +33,12 @@ pub fn make_room() -> Result<(), String> {
         let status = clean.args(&names).stdin(Stdio::null()).status();
         let status = status.map_err(|error| format!("cannot run cargo: {error}"))?;
         if !status.success() {
-            return Err(format!("earlier builds were not taken away ({status})"));
+            return Err(format!("cannot delete earlier builds ({status})"));
         }
     }
     let free = free_gigabytes(&folder).unwrap_or(free);
     let enough = if free < WANTED { ", which may be too little" } else { "" };
-    println!("now {free:.1} GB are free{enough}");
+    println!("{free:.1} GB are free now{enough}");
     Ok(())
 }
 
@@ -56,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_free_is_read() {
+    fn free_space_is_parsed() {
         let table = "Filesystem 1024-blocks Used Available Capacity Mounted on\n\
                      /dev/vda 264212084 49000000 45000000 52% /\n";
         assert_eq!(available(table), Some(46.08));

@@ -58,7 +58,7 @@ fn program() -> Result<PathBuf, String> {
     let root = target_directory().join("mdbook").join(VERSION);
     let program = root.join("bin").join(format!("mdbook{}", std::env::consts::EXE_SUFFIX));
     if !program.is_file() {
-        println!("mdBook {VERSION} is built once, which takes minutes");
+        println!("building mdBook {VERSION} once, which takes minutes");
         let arguments = format!(
             "install mdbook --version {VERSION} --locked --quiet --no-default-features --features search --root"
         );

@@ -27,8 +27,8 @@ fn run_checks(arguments: &[&str]) -> Result<u8, String> {
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     if !status.success() {
         return Err(format!(
-            "gpu-check was not built ({status}); without a network, or to go without burn, whose \
-             backend for CUDA downloads an LLVM: --without-burn"
+            "cannot build gpu-check ({status}); burn's CUDA backend downloads an LLVM, and \
+             --without-burn omits it"
         ));
     }
     let program = target_directory().join("release");
@@ -77,11 +77,11 @@ fn trace_reader(program: &Path, arguments: &[&str]) -> Result<Option<PathBuf>, S
     let environment = Environment {
         name: "python-gpu-check",
         requirements: workspace().join("gpu-check/python/requirements.txt"),
-        announcement: "HolisticTraceAnalysis, without the Jupyter that it asks for",
+        announcement: "HolisticTraceAnalysis without Jupyter",
     };
     let made = environment.interpreter();
     if let Err(message) = &made {
-        eprintln!("warning: there is no HolisticTraceAnalysis: {message}");
+        eprintln!("warning: cannot install HolisticTraceAnalysis: {message}");
     }
     Ok(made.ok())
 }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_built_is_told_from_what_is_checked() {
+    fn options_are_split_between_build_and_program() {
         let Split { build, program } =
             split(&["--without-burn", "--only", "many", "--candle", "--help"]);
         assert_eq!(build, ["--no-default-features", "--features", "candle"]);

@@ -28,7 +28,7 @@ fn spelling() -> Result<(), String> {
     let mut typos = program("typos")?;
     run(
         typos.args(["--format", "brief"]),
-        "words are misspelt: correct them, or add them to typos.toml",
+        "found misspelt words: correct them, or add them to typos.toml",
     )
 }
 

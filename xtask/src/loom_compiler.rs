@@ -13,7 +13,12 @@ const VARIABLE: &str = "MLPROF_LOOM_COMPILER";
 /// Returns variables that make cargo use the wrapper. cargo also queries the wrapper for its target
 /// configuration, and therefore applies `[target.'cfg(loom)']`.
 pub fn variables() -> Result<Variables, String> {
-    let own = env::current_exe().map_err(|error| format!("cargo xtask is nowhere: {error}"))?;
+    let own = env::current_exe().map_err(|error| {
+        format!(
+            "cannot find the program cargo xtask: \
+                                                          {error}"
+        )
+    })?;
     Ok(vec![("RUSTC_WORKSPACE_WRAPPER", Some(own.into())), (VARIABLE, Some("1".into()))])
 }
 
@@ -30,7 +35,7 @@ pub fn compile() -> ExitCode {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         Ok(status) => ExitCode::from(status.code().map_or(1, |code| code.to_le_bytes()[0])),
         Err(error) => {
-            eprintln!("error: the compiler cannot be run: {error}");
+            eprintln!("error: cannot run the compiler: {error}");
             ExitCode::FAILURE
         }
     }

@@ -31,68 +31,67 @@ mod trace_processor;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-Usage: cargo xtask <command>
+Usage: cargo xtask <COMMAND>
 
-  test [PART]...        run every test there is, or those of these parts; a first run builds burn and
-                        tch, which takes minutes
+  test [PART]...        run all tests, or those of the given parts; the first run builds burn and tch,
+                        which takes minutes
   test --changed [SINCE]
-                        run the parts that a change since SINCE (a commit or branch, by default the
-                        last commit) can reach
-  miri                  what test does last: the core's unsafe code under Miri, where there is a
+                        run the parts that a change since SINCE can affect (a commit or branch)
+                        [default: the last commit]
+  miri                  run the core's unsafe code under Miri, as the last step of `test`; needs a
                         nightly toolchain with the components miri and rust-src
-  check                 formatting, lints, documentation, packages, public items, and whether other
-                        platforms compile, where there is a nightly toolchain with the component
-                        rust-src
-  page                  bundle the script and the style sheet of the HTML page anew (needs node); check says
-                        whether that has been done
-  docs [--write]        build the guide as a book and open it in a browser, or write its page of help texts anew
+  check                 check formatting, lints, documentation, packages and public items, and other
+                        platforms if a nightly toolchain has the component rust-src
+  page                  bundle the script and the style sheet of the HTML page (needs node);
+                        `check` reports an outdated bundle
+  docs [--write]        build the guide and open it in a browser, or write its page of help texts
   public-api [--write]  compare the public items of the published crates with the lists in docs/api,
-                        or write these anew
-  run <package> [cargo's options] [-- arguments]
-                        build and run a program, optimised, such as tch-digits, with libtorch if
-                        it needs that
-  libtorch [--tch 0.24] print what to export so that plain cargo builds and runs programs with the
-                        workspace's tch, or with another:
-                        eval \"$(cargo xtask libtorch)\"
-  bench scopes [...]    what one scope costs, beside peers (--json FILE, --check, --help)
-  bench memory [...]    what the profilers keep in memory after many calls
-  bench tensor [...]    ten million ops in one window: memory, the table over them, their trace
-  bench allocations     what counting an allocation costs, beside dhat
-  bench sampler         what one stack sample costs, and a program that is sampled
-  bench torture [...]   hard treatment: millions of scopes, threads, panics, names, kills and forks, with
-                        every count checked (--scale X, --help)
-  bench watched [...]   what it costs a step to be watched, by account: its scopes, and the thread that answers
+                        or write these lists
+  run <PACKAGE> [CARGO OPTIONS] [-- ARGUMENTS]
+                        build a program with optimisations and run it, with libtorch if it needs that
+  libtorch [--tch VERSION]
+                        print the variables with which plain cargo builds and runs programs that use
+                        the workspace's tch or another version: eval \"$(cargo xtask libtorch)\"
+  bench scopes [...]    cost of a scope, compared with other profilers (--json FILE, --check, --help)
+  bench memory [...]    memory of the profilers after many calls
+  bench tensor [...]    ten million ops in one recording: memory, table and trace
+  bench allocations     cost of counting an allocation, compared with dhat
+  bench sampler         cost of a stack sample, and slowdown of a sampled program
+  bench torture [...]   stress test: millions of scopes, threads, panics, names, kills and forks, with
+                        all counts checked (--scale X, --help)
+  bench watched [...]   cost of live inspection for a step: its scopes, and the answering thread
                         (--scopes N, --step-ms N, --rounds N)
-  bench verdicts [...]  how often comparisons of equal runs say that something got slower (--rows N, --trainings N,
-                        --help)
+  bench verdicts [...]  false alarms in comparisons of equal runs (--rows N, --trainings N, --help)
   bench digits [--only NAME]... [--rounds N] [--clock cpu]
-                        what profiling costs a training step with candle, tch and Python's Lightning
-                        (all of them, or NAME: candle, tch, python, burn); Python's torch is 3 GB
-                        to download, 6 GB to keep
-  bench tch [...]       what recording libtorch's ops costs, beside torch's own profiler in the same
-                        process, and how their numbers agree (--json FILE, --help)
-  bench analysis [...]  what questions to a trace of a million slices cost, beside HolisticTraceAnalysis
-                        and Perfetto's trace_processor (--slices N, --rounds N, --trace FILE,
-                        --json FILE, --without-hta, --without-trace-processor)
-  bench fleet [...]     what questions to the traces of a hundred ranks of a million slices cost, asked of all at once
-                        (--ranks N, --slices N, --question NAME, --memory MIB, --limit SECONDS, --folder FOLDER,
-                        --json FILE); DataFusion takes minutes to build
-  bench live [...]      what it costs a training with tch to be watched: with MLPROF_LIVE=1, by mlprof top, by
-                        mlprof record, beside one that nobody watches (--rounds N, --clock cpu, --json FILE)
-  bench numerics [...]  what looking at the numbers of each step costs with candle and tch (--only NAME, burn too; --rounds N,
-                        --clock cpu)
+                        cost of profiling a training step with candle, tch, burn or Python's Lightning
+                        [default: candle, tch and python]; PyTorch takes 3 GB to download and
+                        6 GB of disk
+  bench tch [...]       cost of recording libtorch's ops, and agreement of the numbers, compared with
+                        torch.profiler in the same process (--json FILE, --help)
+  bench analysis [...]  cost of analyses of a trace with a million slices, compared with
+                        HolisticTraceAnalysis and Perfetto's trace_processor (--slices N, --rounds N,
+                        --trace FILE, --json FILE, --without-hta, --without-trace-processor)
+  bench fleet [...]     cost of queries over the traces of a hundred ranks with a million slices each
+                        (--ranks N, --slices N, --question NAME, --memory MIB, --limit SECONDS,
+                        --folder FOLDER, --json FILE); DataFusion takes minutes to build
+  bench live [...]      cost of live inspection for a training with tch: MLPROF_LIVE=1, mlprof top and
+                        mlprof record (--rounds N, --clock cpu, --json FILE)
+  bench numerics [...]  cost of observing the numbers of each step with candle, tch or burn
+                        (--only NAME, --rounds N, --clock cpu)
   bench build [--rounds N]
-                        what mlprof-candle adds to a cold release build of candle-nn: CPU time and crates, with its
-                        default features and without; three builds from nothing for each round
-  bench <name> --lto    one of those from scopes to watched, built with link-time optimisation
-  gpu-check [...]       on a machine with an NVIDIA GPU: check kernels, times, traces and costs, and
-                        end with one table (--only NAME, --python PATH, --save-fixtures FOLDER,
-                        --help). burn's CUDA backend takes minutes to build, and downloads an LLVM;
-                        --without-burn leaves it out, --candle builds candle's, which needs nvcc
+                        CPU time and crates that mlprof-candle adds to a release build of candle-nn,
+                        with and without its default features; three full builds per round
+  bench <NAME> --lto    one of the benchmarks from scopes to watched, built with link-time
+                        optimisation
+  gpu-check [...]       check kernels, times, traces and costs on an NVIDIA GPU, and print a table
+                        (--only NAME, --python PATH, --save-fixtures FOLDER, --help). burn's CUDA
+                        backend takes minutes to build, and downloads an LLVM; --without-burn omits
+                        it. --candle builds candle's CUDA backend, which needs nvcc
 
-libtorch is the one that LIBTORCH names, else Python's PyTorch if LIBTORCH_USE_PYTORCH is set, else
-a CPU-only one that is made of PyPI's torch, once (Linux; up to 0.9 GB to download, 0.5 GB to keep).
-It is kept in $MLPROF_CACHE, by default the folder mlprof of $XDG_CACHE_HOME or ~/.cache.
+Programs that use tch are built with the libtorch in LIBTORCH. Otherwise, with LIBTORCH_USE_PYTORCH
+set, they use the libtorch of Python's PyTorch. Otherwise xtask builds a CPU-only libtorch once from
+PyPI's torch (Linux; up to 0.9 GB to download, 0.5 GB of disk). It stores it in $MLPROF_CACHE
+[default: the folder mlprof in $XDG_CACHE_HOME or ~/.cache].
 ";
 
 fn usage() -> String {

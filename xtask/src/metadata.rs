@@ -20,10 +20,10 @@ pub fn packages_at(folder: &Path) -> Result<Vec<Value>, String> {
         return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&said.stderr)));
     }
     let mut metadata: Value = serde_json::from_slice(&said.stdout)
-        .map_err(|error| format!("cargo metadata is not understood: {error}"))?;
+        .map_err(|error| format!("cannot parse the output of cargo metadata: {error}"))?;
     match metadata["packages"].take() {
         Value::Array(packages) => Ok(packages),
-        _ => Err("cargo metadata tells of no packages".to_owned()),
+        _ => Err("the output of cargo metadata has no packages".to_owned()),
     }
 }
 
@@ -38,7 +38,7 @@ pub fn tests_of(packages: &[&str]) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for package in packages {
         let package = all.iter().find(|one| name(one) == *package);
-        let package = package.ok_or_else(|| format!("a package of {packages:?} is not there"))?;
+        let package = package.ok_or_else(|| format!("a package of {packages:?} is missing"))?;
         let targets = package["targets"].as_array().into_iter().flatten();
         let tests = targets.filter(|target| target["kind"] == serde_json::json!(["test"]));
         names.extend(tests.filter_map(|target| target["name"].as_str()).map(str::to_owned));

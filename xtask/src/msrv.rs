@@ -15,13 +15,13 @@ const CLAIMED: &str = env!("CARGO_PKG_RUST_VERSION");
 pub fn step() -> Option<Step> {
     let used = answer(Command::new("rustc").arg("--version"));
     if used.as_deref().is_some_and(|used| is_of(used, CLAIMED)) {
-        println!("oldest Rust: {CLAIMED}, which compiles everything else here");
+        println!("oldest Rust: {CLAIMED}, the current compiler");
         return None;
     }
     let toolchain = format!("{CLAIMED}.0");
     let there = answer(Command::new("rustup").args(["run", &toolchain, "rustc", "--version"]));
     if there.is_none() {
-        println!("oldest Rust: skipped: there is no toolchain {toolchain}");
+        println!("oldest Rust: skipped: the toolchain {toolchain} is not installed");
         return None;
     }
     let arguments = "cargo check -p mlprof-core -p mlprof-train -p mlprof-cuda -p mlprof-live -p mlprof \

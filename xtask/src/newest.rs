@@ -47,7 +47,7 @@ fn listed_files() -> Result<BTreeSet<PathBuf>, String> {
     let output = output.map_err(|error| format!("cannot run git: {error}"))?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("git lists the files to copy, and failed: {}", message.trim()));
+        return Err(format!("git cannot list the files to copy: {}", message.trim()));
     }
     let list = String::from_utf8_lossy(&output.stdout).into_owned();
     Ok(list.split('\0').filter(|file| !file.is_empty()).map(PathBuf::from).collect())

@@ -40,7 +40,7 @@ pub fn step() -> Step {
 
 fn check() -> Result<(), String> {
     if !NODE.is_there() {
-        println!("skipped: there is no {}", NODE.name);
+        println!("skipped: {} is missing", NODE.name);
         return Ok(());
     }
     let fresh = build()?;
@@ -48,7 +48,7 @@ fn check() -> Result<(), String> {
     match stale.as_slice() {
         [] => Ok(()),
         stale => Err(format!(
-            "{} in {} is not what mlprof-report/page gives: run `cargo xtask page`",
+            "{} in {} differs from the sources in mlprof-report/page: run `cargo xtask page`",
             stale.join(", "),
             bundle().display()
         )),

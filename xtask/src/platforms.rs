@@ -91,7 +91,7 @@ pub fn steps() -> Vec<Step> {
     let can_be = |platform: &&Platform| {
         let missing = platform.needs.filter(|program| !is_there(program));
         if let Some(program) = missing {
-            println!("{}: skipped: there is no {program}", platform.target);
+            println!("{}: skipped: {program} is not installed", platform.target);
         }
         missing.is_none()
     };
@@ -113,7 +113,7 @@ fn without_a_clock() -> Step {
 
 fn run_without_a_clock() -> Result<(), String> {
     if !is_there("node") {
-        println!("a program without a clock: built, and not run: there is no node");
+        println!("a program without a clock: built, but not run: node is not installed");
         return Ok(());
     }
     let program = target_directory().join("platforms").join(WITHOUT_A_CLOCK);

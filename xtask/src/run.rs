@@ -24,7 +24,7 @@ pub fn run(package: &str, rest: &[&str]) -> Result<(), String> {
     }
     let status = build.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     if !status.success() {
-        return Err(format!("{package} was not built ({status})"));
+        return Err(format!("cannot build {package} ({status})"));
     }
     let program = program(&target_directory(), package, options);
     let mut command = waited_for(&program);

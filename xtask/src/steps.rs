@@ -137,7 +137,7 @@ impl Step {
                 return Err(format!("{} ({})", self.title, list.status));
             }
             if count_tests(&String::from_utf8_lossy(&list.stdout)) == 0 {
-                return Err(format!("{}: there is no such test", self.title));
+                return Err(format!("unknown test {}", self.title));
             }
         }
         let ran = run_shown(&mut self.command(), shown);

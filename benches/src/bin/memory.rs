@@ -11,13 +11,13 @@ use benches::settings;
 use mlprof_core::{Action, AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler, profile};
 
 const USAGE: &str = "\
-Measures what the profilers keep in memory, and what they allocate per scope.
+Measures the memory of the profilers and their allocations per scope.
 
 Usage: memory [--calls N] [--check]
 
-  --calls N  the large number of calls [100000000]
-  --check    exit with 1 when memory grows with calls, a scope allocates, or a name takes
-             more than 400 bytes
+  --calls N  large number of calls [default: 100000000]
+  --check    exit with 1 if memory grows with calls, a scope allocates, or a name takes more than
+             400 bytes
 ";
 
 const FEW: u64 = 100_000;
@@ -187,7 +187,7 @@ fn main() -> ExitCode {
         let (few, many) = (format!("{after_few} B"), format!("{after_many} B"));
         let verdict = match (kept.is_constant(), kept.is_bounded()) {
             (true, _) => "constant",
-            (false, true) => "constant but for durations of other lengths",
+            (false, true) => "constant, except for new lengths of durations",
             (false, false) => "GROWS",
         };
         println!("{name:10}  {few:>22}  {many:>22}  {allocations_between:>22}   {verdict}");

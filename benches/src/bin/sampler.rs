@@ -10,13 +10,13 @@ use benches::settings;
 use mlprof_core::sampler::{Sampler, SamplerError, SamplerSettings};
 
 const USAGE: &str = "\
-Measures what one stack sample costs, and how much slower a program is that is sampled.
+Measures the cost of a stack sample, and the slowdown of a sampled program.
 
 Usage: sampler [--hz N] [--rounds N] [--seconds N]
 
-  --hz N       the rate of the slowdown [1000]
-  --rounds N   how often each is measured; medians are shown [11]
-  --seconds N  how long one measurement of the cost takes [0.5]
+  --hz N       samples per second for the slowdown [default: 1000]
+  --rounds N   number of measurements, whose medians are shown [default: 11]
+  --seconds N  duration of a measurement of the cost in seconds [default: 0.5]
 ";
 
 struct Settings {
@@ -120,7 +120,7 @@ fn measure(settings: &Settings) -> Result<(), SamplerError> {
         }
         let (slower, per_sample) = slowdown(frame_pointers, settings)?;
         println!(
-            "at {} Hz, {walk:<16} {:+.2} % processor time, {:.0} ns per sample with the kernel's part",
+            "at {} Hz, {walk:<16} {:+.2} % processor time, {:.0} ns per sample including the kernel",
             settings.hz,
             100.0 * slower,
             per_sample * 1e9

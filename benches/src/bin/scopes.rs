@@ -11,15 +11,15 @@ use benches::subjects;
 use benches::{settings, thread_counts};
 
 const USAGE: &str = "\
-Measures what one scope costs, beside the floor and peers.
+Measures the cost of a scope, compared with the floor and other profilers.
 
 Usage: scopes [--json FILE] [--threads 1,2,8] [--rounds N] [--check]
 
   --json FILE     also write the figures as JSON: a list of
                   {\"name\", \"threads\", \"median_ns\", \"floor_ratio\"}
-  --threads LIST  the numbers of threads that measure at once [1,2,8]
-  --rounds N      how often every subject has a turn [60]
-  --check         exit with 1 when a budget is exceeded
+  --threads LIST  numbers of parallel threads [default: 1,2,8]
+  --rounds N      number of rounds per subject [default: 60]
+  --check         exit with 1 if a budget is exceeded
 ";
 
 /// Share of time without a core above which a note is printed.
@@ -78,10 +78,10 @@ fn measure(options: &Options) -> Vec<Figure> {
     println!(
         "method: medians of {rounds} interleaved rounds of {slices} slices of {scopes} scopes"
     );
-    println!("        per thread, wall time, the loop included; × is the multiple of the floor");
+    println!("        per thread, wall time including the loop; × is the multiple of the floor");
     println!("        (two readings of the counter and a push) on as many threads");
     if options.threads.iter().any(|threads| *threads > conditions.cores()) {
-        println!("        more threads than cores: they take turns, slices being much shorter");
+        println!("        more threads than cores: threads share cores, in much shorter slices");
     }
     let subjects = subjects::all();
     let names: Vec<&'static str> = subjects.iter().map(|subject| subject.name()).collect();
@@ -91,12 +91,10 @@ fn measure(options: &Options) -> Vec<Figure> {
         let without_core = measured.without_core.filter(|_| *threads <= conditions.cores());
         if let Some(share) = without_core.filter(|share| *share > BUSY) {
             println!(
-                "note:   on {threads} thread(s) other programs had the cores for {:.0} % of the time: measure",
+                "note:   with {threads} thread(s), other programs used the cores for {:.0} % of the time, so",
                 share * 100.0
             );
-            println!(
-                "        again on a quiet machine, threads did not run at once as they should"
-            );
+            println!("        threads did not run in parallel; measure again on a quiet machine");
         }
         all.extend(figures(&names, &measured.medians, *threads));
     }

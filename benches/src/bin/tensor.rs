@@ -16,12 +16,12 @@ use mlprof_core::tensor::{Cycle, GroupBy, TraceFormat};
 use mlprof_core::{Action, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler, trace};
 
 const USAGE: &str = "\
-Records many ops with shapes in one window, and measures what becomes of them.
+Records many ops with shapes in one window, and measures memory, table and trace.
 
 Usage: tensor [--ops N] [--check]
 
-  --ops N   how many ops [10000000]
-  --check   exit with 1 when a budget is exceeded
+  --ops N   number of ops [default: 10000000]
+  --check   exit with 1 if a budget is exceeded
 ";
 
 /// Maximum time for the table of 10 million ops, in seconds.

@@ -9,7 +9,7 @@
 
 #[cfg(not(unix))]
 fn main() {
-    eprintln!("error: processes listen on Unix only");
+    eprintln!("error: live inspection requires Unix");
     std::process::exit(2);
 }
 
@@ -35,13 +35,13 @@ mod watched {
     };
 
     const USAGE: &str = "\
-Measures what the scopes of a training step take longer in a process that listens, and while somebody follows it.
+Measures the cost of live inspection for a training step: without and with a connected client.
 
 Usage: watched [--scopes N] [--step-ms N] [--rounds N]
 
-  --scopes N   scopes of a step, as many as its loop opens [22]
-  --step-ms N  how long the step is that the cost is told as a share of [3.1]
-  --rounds N   how often each is measured; medians are shown [15]
+  --scopes N   scopes per step [default: 22]
+  --step-ms N  duration of the step to which shares refer, in milliseconds [default: 3.1]
+  --rounds N   number of measurements, whose medians are shown [default: 15]
 ";
 
     /// Number of steps between two clock readings, and number of such slices per turn.
@@ -123,7 +123,7 @@ Usage: watched [--scopes N] [--step-ms N] [--rounds N]
         fn begin() -> Result<Self, String> {
             let (own, until) = (ProcessIdentity::own(), Instant::now());
             let connected = folders().iter().find_map(|it| connect(it, &own, until).ok());
-            let stream = connected.ok_or("this process does not listen in any of its folders")?;
+            let stream = connected.ok_or("this process has no socket in any of its folders")?;
             let request = Request::Follow {
                 interval_milliseconds: INTERVAL.as_millis() as u64,
                 actions: true,
@@ -133,7 +133,7 @@ Usage: watched [--scopes N] [--step-ms N] [--rounds N]
             let mut answers = BufReader::new(copy);
             // The process counts from this response on.
             let first = read_line(&mut answers, LONGEST_ANSWER);
-            first.map_err(|error| error.to_string())?.ok_or("it does not answer")?;
+            first.map_err(|error| error.to_string())?.ok_or("the process does not answer")?;
             let reader = std::thread::spawn(move || {
                 while let Ok(Some(_)) = read_line(&mut answers, LONGEST_ANSWER) {}
             });
@@ -205,11 +205,11 @@ Usage: watched [--scopes N] [--step-ms N] [--rounds N]
         row("alone", &alone);
         row("listens", &listening);
         row("followed", &followed);
-        println!("\nin brackets: of a step of {} ms", settings.step_milliseconds);
+        println!("\nin brackets: share of a step of {} ms", settings.step_milliseconds);
         if answers > 0.0 {
             let each = seconds / answers;
             println!(
-                "an answer takes {:.0} µs of a thread of ours: once a second {:.4} % of one core",
+                "a reply takes {:.0} µs of mlprof's thread; one per second is {:.4} % of a core",
                 each * 1e6,
                 each * 100.0 / INTERVAL.as_secs_f64()
             );

@@ -123,7 +123,7 @@ impl TimedDevice {
     pub(super) fn why_not_timed(&self) -> Option<String> {
         (!self.is_timed()).then(|| {
             format!(
-                "{} has no timestamps: cubecl would wait for it at both ends of every action",
+                "{} has no timestamps, so cubecl would wait for it at both ends of every action",
                 device_name(&self.device)
             )
         })

@@ -39,7 +39,7 @@ pub(super) struct Place(());
 
 /// Error: the maximum number of windows is already open or pending.
 #[derive(Debug, thiserror::Error)]
-#[error("more than {0} regions were under way (set_max_pending_regions)")]
+#[error("more than {0} regions were pending; raise the limit with set_max_pending_regions")]
 pub(super) struct TooMany(usize);
 
 impl Place {

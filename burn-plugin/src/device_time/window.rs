@@ -73,7 +73,7 @@ impl Open {
         let started = Dispatch::flush(device).and_then(|()| Dispatch::profile_start(device));
         match started {
             Ok(Some(token)) => *lock(&self.token) = Some((token, place)),
-            Ok(None) => self.region.sink.lost("burn has no windows for this device"),
+            Ok(None) => self.region.sink.lost("burn cannot measure time on this device"),
             Err(error) => self.lose("open", &error),
         }
     }

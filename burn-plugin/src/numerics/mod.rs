@@ -53,7 +53,7 @@ pub(crate) fn tell_output(layer: Action, input: Option<&dyn Any>, output: &dyn A
     });
     if !is_told {
         hook::note_of_numbers(&format!(
-            "{} returns no tensor of floating-point numbers that is known by its type: what it returns is not looked at",
+            "{} returns no floating-point tensor of a known type, so its output is not observed",
             layer.name()
         ));
     }

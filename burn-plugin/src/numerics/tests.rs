@@ -180,7 +180,10 @@ fn layers_with_several_outputs_tell_of_the_first_and_others_are_named_in_a_note(
     assert_eq!(shapes, expected);
     let notes = report.header.notes;
     assert!(
-        notes.iter().any(|note| note.starts_with("[module]Lstm: number returns no tensor")),
+        notes.iter().any(|note| note.starts_with(
+            "[module]Lstm: number returns no floating-point \
+                                                  tensor"
+        )),
         "{notes:?}"
     );
 }

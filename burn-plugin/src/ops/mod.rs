@@ -153,16 +153,16 @@ pub(crate) fn install_all(profiler: &dyn Profiler, devices: &[Device]) {
         let device = device.clone().inner();
         let note = match is_cube(&device) {
             true if cfg!(feature = "cubecl") => format!(
-                "{WITHOUT_OPS_OF}{device:?}: burn reports ops only where it may fuse them: build it with \
-                 its feature `fusion` to see them"
+                "{WITHOUT_OPS_OF}{device:?}: burn reports ops only if it may fuse them; build \
+                 burn with its feature `fusion`"
             ),
-            true => format!(
-                "{WITHOUT_OPS_OF}{device:?}: build mlprof-burn with its feature `cubecl` to see them"
-            ),
+            true => {
+                format!("{WITHOUT_OPS_OF}{device:?}: build mlprof-burn with its feature `cubecl`")
+            }
             false => format!(
-                "{WITHOUT_OPS_OF}{device:?}: burn tells of the ops of CubeCL devices only (wgpu, CUDA, \
-                 ROCm, Metal, …); here they need `mlprof run --ops burn-flex,burn-autodiff -- …`. \
-                 Actions and modules are shown"
+                "{WITHOUT_OPS_OF}{device:?}: burn reports only the ops of CubeCL devices (wgpu, \
+                 CUDA, ROCm, Metal, …); for other devices use `mlprof run --ops \
+                 burn-flex,burn-autodiff -- …`. The report shows actions and modules"
             ),
         };
         profiler.observe(&Observation::Note(&note));

@@ -232,7 +232,9 @@ fn say_if_replaced(launches: &LaunchObservation) {
     static SAID: AtomicBool = AtomicBool::new(false);
     let has_replaced = format!("{launches:?}").contains("replaced_an_observer: true");
     if has_replaced && !SAID.swap(true, Ordering::Relaxed) {
-        say("mlprof: this program observes cubecl's launches itself; while ops are recorded they \
-             go to the profiler instead");
+        say(
+            "mlprof: the program's own observer of cubecl launches receives nothing while ops are \
+             recorded, because cubecl supports only one observer",
+        );
     }
 }

@@ -152,7 +152,7 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
                  tested on such devices: {names}"
             ),
             Kind::Custom(_) => "loop: the program's own training strategy. Its steps are measured \
-                                only where it or the model reports them"
+                                only if it or the model reports them"
                 .to_owned(),
         };
         self.profiler.observe(&Observation::StageNote(&note));
@@ -301,10 +301,9 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for MeasuredLoop<'_, M> {
 impl<M: LearnerModel> Drop for ProfiledStrategy<M> {
     fn drop(&mut self) {
         if self.begins_session.borrow().is_some() && !std::thread::panicking() {
-            say(
-                "mlprof: nothing was measured: a training was not launched after .profiler(…), or \
-                 got another training strategy, which is profiled itself: strategy.profiler(…)",
-            );
+            say("mlprof: nothing was measured, because the training was not launched after \
+                 .profiler(…) or received another training strategy; profile that strategy with \
+                 strategy.profiler(…)");
         }
     }
 }

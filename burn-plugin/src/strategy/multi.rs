@@ -56,7 +56,7 @@ pub(super) fn fit<M: LearnerModel>(
     let model = learner.model();
     match run.finish((learner, train, valid)) {
         Events::Own(processor) => (model, processor),
-        Events::Shared { .. } => unreachable!("one thread shares its processor with nobody"),
+        Events::Shared { .. } => unreachable!("a single thread has its own processor"),
     }
 }
 

@@ -28,10 +28,10 @@ pub struct Digit {
 #[derive(thiserror::Error)]
 pub enum DataError {
     /// The compressed data is damaged.
-    #[error("the digits cannot be unpacked: {0}")]
+    #[error("cannot unpack the digits: {0}")]
     Unpack(#[from] std::io::Error),
     /// A line does not consist of 64 pixels and a class.
-    #[error("line {line} of the digits is not 64 pixels and a class")]
+    #[error("cannot parse line {line} of the digits: it must have 64 pixels and a class")]
     Line {
         /// Line number, counted from 1.
         line: usize,

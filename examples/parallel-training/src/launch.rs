@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[non_exhaustive]
 pub enum LaunchError {
     /// A process could not be started. The earlier processes were ended.
-    #[error("rank {rank} cannot be started: {source}")]
+    #[error("cannot start rank {rank}: {source}")]
     Start {
         /// Rank of the process.
         rank: u32,
@@ -24,7 +24,7 @@ pub enum LaunchError {
         source: io::Error,
     },
     /// No free port was found for the meeting.
-    #[error("there is no free port on 127.0.0.1: {0}")]
+    #[error("cannot find a free port on 127.0.0.1: {0}")]
     Port(io::Error),
     /// Some processes failed.
     #[error("{0}")]
@@ -61,8 +61,8 @@ pub fn launch(processes: u32, grace: Duration) -> Result<(), LaunchError> {
         let _ = match how {
             _ if was_killed => write!(
                 failures,
-                "{separator}rank {rank} did not end within {grace:?} after another had failed, and \
-                 was killed"
+                "{separator}rank {rank} was killed, because it did not end within {grace:?} after \
+                 another rank failed"
             ),
             Ok(status) if status.success() => Ok(()),
             Ok(status) => write!(failures, "{separator}rank {rank} failed ({status})"),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_is_told_from_who_ends_after_it() {
+    fn a_failed_rank_differs_from_ranks_that_end_later() {
         let ended = running(&["sleep 0.3; exit 1", "exit 3"]).wait(Duration::from_secs(10));
         assert_eq!(summary(&ended), [(0, Some(1), false), (1, Some(3), false)]);
         assert_eq!(ended[0].rank, 1, "the first to end comes first");

@@ -53,6 +53,6 @@ fn device(options: &TrainerOptions) -> Result<Device, &'static str> {
     match options.cuda {
         false => Ok(Device::Cpu),
         true if tch::Cuda::is_available() => Ok(Device::Cuda(0)),
-        true => Err("this libtorch is none for CUDA, or there is no device"),
+        true => Err("cannot use CUDA: this libtorch does not support it, or there is no device"),
     }
 }

@@ -47,7 +47,7 @@ fn wait(device: &Device) -> Result<(), String> {
 fn record_steps() -> Result<Steps, String> {
     let device = device();
     if !mlprof_burn::ops::install(&device) {
-        return Err(format!("burn tells of no ops of {device:?}"));
+        return Err(format!("burn does not report the ops of {device:?}"));
     }
     let mut training = Training::small(&device);
     for _ in 0..WARM_UP {
@@ -64,7 +64,8 @@ fn record_steps() -> Result<Steps, String> {
         }
         Ok(())
     })?;
-    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let folder = tempfile::tempdir()
+        .map_err(|error| format!("cannot create a temporary folder: {error}"))?;
     let trace = folder.path().join("worker0.1.pt.trace.json.gz");
     let plan =
         Plan { steps: Some(STEPS), keeps_events: true, trace: Some(trace), ..Plan::default() };
@@ -98,11 +99,11 @@ pub fn counted(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     let told = &recorded.recording.told;
     let tried = told.iter().filter(|event| event.activity == DeviceActivity::Tuning).count();
     let measured =
-        format!("CUPTI {driver}, LaunchObserver {burn} in {STEPS} steps; {tried} others (tuning)");
+        format!("CUPTI {driver}, LaunchObserver {burn} in {STEPS} steps; {tried} more from tuning");
     let count =
         Row::decided("burn: kernels counted", measured, "equal", driver == burn && burn > 0);
 
-    let has_note = recorded.has_note("did not count alike") || recorded.recording.told_twice > 0;
+    let has_note = recorded.has_note("with different counts") || recorded.recording.told_twice > 0;
     let rows = &recorded.report.key_averages.rows;
     let has_time = rows.iter().filter(|row| row.kind == ActionKind::Op && row.device_seconds > 0.0);
     let (fused, single): (Vec<_>, Vec<_>) =
@@ -114,7 +115,7 @@ pub fn counted(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
         if has_note { "a" } else { "no" }
     );
     let is_good = !has_note && !single.is_empty() && !fused.is_empty();
-    let limit = "some of both, no note";
+    let limit = "at least one of both, no note";
     let report = Row::decided("burn: ops in the report", measured, limit, is_good);
     Ok(vec![count, report])
 }
@@ -125,7 +126,7 @@ pub fn times(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     let recorded = &shared.steps()?.recorded;
     let (driver, burn) = (kernels(recorded, true), kernels(recorded, false));
     if driver.len() != burn.len() {
-        return Ok(vec![Row::failed(name, "kernels cannot be paired: there are more of one")]);
+        return Ok(vec![Row::failed(name, "cannot pair the kernels: their numbers differ")]);
     }
     let pairs: Vec<(f64, f64)> = burn
         .iter()
@@ -134,7 +135,7 @@ pub fn times(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
         .map(|(burn, driver)| (burn.nanoseconds(), driver.nanoseconds()))
         .collect();
     let comparison = Comparison::of(&pairs);
-    let limit = "none shorter by 2 % and 1 µs";
+    let limit = "none shorter by both 2 % and 1 µs";
     Ok(vec![Row::decided(name, comparison.words(), limit, comparison.is_good())])
 }
 
@@ -159,7 +160,7 @@ pub fn step(_: &Options, _: &mut Shared) -> Result<Vec<Row>, String> {
         window = block_on(duration.resolve());
         Ok(())
     })?;
-    let window = window.ok_or("burn has no time of the steps")?.duration().as_nanos() as f64;
+    let window = window.ok_or("burn measured no time for the steps")?.duration().as_nanos() as f64;
     let work: Vec<&Event> =
         recorded.recording.events.iter().filter(|event| event.activity.is_device_work()).collect();
     let first = work.iter().map(|event| event.start).min();
@@ -176,5 +177,5 @@ pub fn step(_: &Options, _: &mut Shared) -> Result<Vec<Row>, String> {
         work.len()
     );
     let is_good = difference(span, window) <= PART;
-    Ok(vec![Row::decided("burn: step against CUDA events", measured, "within 5 %", is_good)])
+    Ok(vec![Row::decided("burn: step and CUDA events", measured, "within 5 %", is_good)])
 }

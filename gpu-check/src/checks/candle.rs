@@ -38,11 +38,11 @@ pub fn run(_: &Options, _: &mut Shared) -> Result<Vec<Row>, String> {
     let row = rows.iter().find(|row| row.name == ACTION);
     let has_time = row.is_some_and(|row| row.device_seconds > 0.0);
     let measured = format!(
-        "{inside} of {} kernels belong to the action, which has {} device time",
+        "{inside} of {} kernels belong to the action; its row has {} device time",
         kernels.len(),
         if has_time { "its" } else { "no" }
     );
     // A matrix product, an elementwise function and a sum are three ops.
     let is_good = kernels.len() >= 3 && inside == kernels.len() && has_time;
-    Ok(vec![Row::decided("candle", measured, "all of at least 3", is_good)])
+    Ok(vec![Row::decided("candle", measured, "at least 3, and all belong to it", is_good)])
 }

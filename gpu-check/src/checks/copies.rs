@@ -38,7 +38,7 @@ pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
         let found: Vec<&Event> = events.iter().filter(is_it).collect();
         let by_driver: f64 = found.iter().map(|event| event.nanoseconds()).sum();
         let measured = format!(
-            "{} records, {} ({:.1} GB/s); CUDA's events {}",
+            "{} records, {} ({:.1} GB/s); CUDA events {}",
             found.len(),
             time(by_driver),
             (TIMES * BYTES) as f64 / by_driver,

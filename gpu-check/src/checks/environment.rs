@@ -26,13 +26,13 @@ pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     };
     let is_good = about_nothing.is_empty() && kernels == 1;
     Ok(vec![
-        Row::told("environment: device", gpu.name()?),
-        Row::told("environment: driver", driver(&gpu.cuda_version()?)),
-        Row::told("environment: CUPTI", cupti()),
+        Row::info("environment: device", gpu.name()?),
+        Row::info("environment: driver", driver(&gpu.cuda_version()?)),
+        Row::info("environment: CUPTI", cupti()),
         Row::decided(
             "environment: a kernel",
             measured,
-            "1, and no note that says why not",
+            "1, and no note about missing kernels",
             is_good,
         ),
     ])
@@ -44,8 +44,8 @@ fn driver(cuda: &str) -> String {
     let own = text.lines().next().and_then(|line| line.split("Kernel Module").nth(1));
     let own = own.and_then(|rest| rest.split_whitespace().find(|word| word.contains('.')));
     match own {
-        Some(own) => format!("{own}, which knows CUDA {cuda}"),
-        None => format!("knows CUDA {cuda}"),
+        Some(own) => format!("{own}, supports CUDA {cuda}"),
+        None => format!("supports CUDA {cuda}"),
     }
 }
 

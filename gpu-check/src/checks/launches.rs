@@ -48,7 +48,7 @@ fn threads() -> Result<Row, String> {
         })
     })?;
     let counts = THREADS.map(|name| kernels_in(&recorded, name));
-    let measured = format!("{counts:?} kernels of four threads, each on a stream of its own");
+    let measured = format!("{counts:?} kernels of four threads, each with its own stream");
     let is_good = counts == [KERNELS; THREADS.len()];
     Ok(Row::decided("launches: threads", measured, format!("{KERNELS} each"), is_good))
 }

@@ -37,7 +37,7 @@ pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     let seconds = began.elapsed().as_secs_f64();
     let growth = machine::peak()?.saturating_sub(before);
     let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
-    let memory = format!("{} more at most, in {seconds:.1} s", mebibytes(growth));
+    let memory = format!("at most {} more, in {seconds:.1} s", mebibytes(growth));
     let limit = format!("less than {}", mebibytes(MOST_GROWTH));
     Ok(vec![
         Row::decided("10 million kernels: memory", memory, limit, growth < MOST_GROWTH),
@@ -65,7 +65,7 @@ fn accounts(recorded: &Recorded) -> Row {
     }
     let is_all = kernels <= KERNELS && kernels + lost >= KERNELS;
     let is_good = is_all && recording.told_count.abs_diff(kept + dropped) <= BEFORE;
-    let limit = format!("{}, all of them kept, dropped or lost", grouped(KERNELS));
+    let limit = format!("{}, each kept, dropped or lost", grouped(KERNELS));
     Row::decided("10 million kernels: counted", measured, limit, is_good)
 }
 
@@ -91,12 +91,12 @@ fn notes(recorded: &Recorded) -> Row {
         }
     }
     if recording.kernels < KERNELS && !recorded.has_note(LOST) {
-        unsaid.push("what CUPTI had no room for".to_owned());
+        unsaid.push("the records that CUPTI lost".to_owned());
     }
-    let (is_good, limit) = (unsaid.is_empty(), "a note for whatever is missing");
+    let (is_good, limit) = (unsaid.is_empty(), "a note for each kind of missing event");
     let measured = match is_good {
-        true => "all that was dropped is in the notes".to_owned(),
-        false => format!("the notes do not say: {}", unsaid.join(", ")),
+        true => "the notes list all dropped events".to_owned(),
+        false => format!("the notes lack: {}", unsaid.join(", ")),
     };
     Row::decided("10 million kernels: notes", measured, limit, is_good)
 }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_lost_is_read_from_the_note() {
+    fn lost_records_are_parsed_from_the_note() {
         let note = |text: &str| vec!["another one".to_owned(), text.to_owned()];
         let notes =
             note("CUPTI had no room for 1200 of its records (kernels, …): they are missing");

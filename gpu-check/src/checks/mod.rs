@@ -52,17 +52,17 @@ impl Shared {
 pub const CHECKS: [Check; 12] = [
     Check {
         name: "recordings",
-        about: "several recordings, and what a launch costs between them",
+        about: "several recordings, and the cost of a launch between them",
         run: recordings::run,
     },
     Check {
         name: "environment",
-        about: "driver, device and CUPTI are found, and a kernel is collected",
+        about: "mlprof finds driver, device and CUPTI, and collects a kernel",
         run: environment::run,
     },
     Check {
         name: "regions",
-        about: "profile_device against the kernels inside, on a stream of cudarc's",
+        about: "profile_device compared with the kernels inside, on a stream of cudarc",
         run: regions::run,
     },
     Check {
@@ -72,32 +72,32 @@ pub const CHECKS: [Check; 12] = [
     },
     Check {
         name: "copies",
-        about: "times of copies and fills against CUDA's events",
+        about: "times of copies and fills compared with CUDA events",
         run: copies::run,
     },
     Check {
         name: "overhead",
-        about: "what collecting costs per kernel, beside torch.profiler",
+        about: "cost of collecting a kernel, compared with torch.profiler",
         run: overhead::run,
     },
     Check {
         name: "many",
-        about: "ten million kernels in bounded memory, all accounted for",
+        about: "ten million kernels in bounded memory, all counted",
         run: many::run,
     },
     Check {
         name: "step",
-        about: "device time of burn's training steps against CUDA's events",
+        about: "device time of burn's training steps compared with CUDA events",
         run: of_burn::STEP,
     },
     Check {
         name: "counted",
-        about: "as many kernels by CUPTI as burn launched, and ops have their times",
+        about: "CUPTI reports as many kernels as burn launched, and ops have times",
         run: of_burn::COUNTED,
     },
     Check {
         name: "times",
-        about: "CUPTI's times of burn's kernels against burn's own measurement",
+        about: "CUPTI's times of burn's kernels compared with burn's own",
         run: of_burn::TIMES,
     },
     Check {
@@ -126,7 +126,7 @@ mod of_burn {
 
     const WHY: &str = "built without burn";
 
-    pub const STEP: Run = |_, _| Ok(vec![Row::not_run("burn: step against CUDA events", WHY)]);
+    pub const STEP: Run = |_, _| Ok(vec![Row::not_run("burn: step and CUDA events", WHY)]);
     pub const COUNTED: Run = |_, _| Ok(vec![Row::not_run("burn: kernels counted", WHY)]);
     pub const TIMES: Run = |_, _| Ok(vec![Row::not_run("burn: kernel times", WHY)]);
     pub const TRACE: Run = |_, _| Ok(vec![Row::not_run("trace", WHY)]);
@@ -135,5 +135,6 @@ mod of_burn {
 #[cfg(feature = "candle")]
 const CANDLE: Run = candle::run;
 #[cfg(not(feature = "candle"))]
-const CANDLE: Run =
-    |_, _| Ok(vec![Row::not_run("candle", "built without it (--candle, which needs nvcc)")]);
+const CANDLE: Run = |_, _| {
+    Ok(vec![Row::not_run("candle", "built without candle (--candle builds it; needs nvcc)")])
+};

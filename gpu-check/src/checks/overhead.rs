@@ -29,13 +29,13 @@ struct Cost {
 pub fn run(options: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     let own = measure(shared.gpu()?)?;
     let measured = format!(
-        "{} more than {} per launch; {} per kernel from the end to the report",
+        "{} more than {} per launch; {} per kernel until the report",
         time(own.extra),
         time(own.off),
         time(own.report)
     );
-    let mut rows = vec![Row::told("overhead per kernel", measured)];
-    let name = "overhead beside torch.profiler";
+    let mut rows = vec![Row::info("overhead per kernel", measured)];
+    let name = "overhead and torch.profiler";
     rows.push(match python::with_torch(options) {
         Err(why) => Row::not_run(name, why),
         Ok(python) => {
@@ -44,14 +44,14 @@ pub fn run(options: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
             let report = python::number(&answer, "report")?;
             let off = python::number(&answer, "off")?;
             let measured = format!(
-                "torch.profiler (CPU and CUDA; each launch is an op there): {} more than {} per \
-                 launch; {} per kernel to the table",
+                "torch.profiler (CPU and CUDA; counts each launch as an op): {} more than {} per \
+                 launch; {} per kernel until the table",
                 time(extra),
                 time(off),
                 time(report)
             );
             let is_good = own.extra <= extra && own.report <= report;
-            Row::decided(name, measured, "ours no larger than torch's", is_good)
+            Row::decided(name, measured, "at most that of torch.profiler", is_good)
         }
     });
     Ok(rows)
@@ -77,7 +77,7 @@ fn measure(gpu: &Gpu) -> Result<Cost, String> {
         })?;
         let kernels = recorded.recording.kernels;
         if kernels != KERNELS {
-            return Err(format!("{kernels} of {KERNELS} kernels were collected"));
+            return Err(format!("collected {kernels} of {KERNELS} kernels"));
         }
         if pair > 0 {
             off.push(without);

@@ -30,16 +30,16 @@ pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     let gpu = shared.gpu()?;
     gpu.launch(Kernel::Empty, KERNELS)?;
     let before = launch_nanoseconds(gpu)?;
-    let mut rows = vec![several(gpu, "recordings: of one thread")?];
+    let mut rows = vec![several(gpu, "recordings: one thread")?];
     let after = launch_nanoseconds(gpu)?;
     let measured = format!("{} before, {} after", time(before), time(after));
     let is_good = after <= before * MOST;
     rows.push(Row::decided("recordings: a launch", measured, "at most 1.25 times", is_good));
     rows.push(beside_launches(gpu)?);
     finalize_cupti(false);
-    rows.push(several(gpu, "recordings: CUPTI kept")?);
+    rows.push(several(gpu, "recordings: CUPTI stays attached")?);
     let measured = time(launch_nanoseconds(gpu)?);
-    rows.push(Row::told("recordings: a launch, CUPTI kept", measured));
+    rows.push(Row::info("recordings: a launch, CUPTI stays attached", measured));
     Ok(rows)
 }
 
@@ -109,13 +109,13 @@ fn beside_launches(gpu: &Gpu) -> Result<Row, String> {
     threads.into_iter().collect::<Result<Vec<()>, String>>()?;
     let least = counts.iter().copied().min().unwrap_or(0);
     let mut measured = format!(
-        "{} recordings, at least {least} kernels in each; {} beside them",
+        "{} recordings, at least {least} kernels in each; {} launches in parallel",
         counts.len(),
         launched.load(Ordering::Relaxed)
     );
     if let Some(note) = notes.first() {
         measured += &format!("; in {} fewer, the first with {note}", notes.len());
     }
-    let name = "recordings: beside launches";
+    let name = "recordings: parallel launches";
     Ok(Row::decided(name, measured, format!("at least {KERNELS} each"), least >= KERNELS))
 }

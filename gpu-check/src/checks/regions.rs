@@ -41,13 +41,13 @@ pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     };
     let (device, driver) = (region.nanoseconds(), (last.end - first.start) as f64);
     let measured = format!(
-        "region {}, from its first kernel to its last {}; it begins {} before the first",
+        "region {}; first to last kernel {}; the region begins {} before the first kernel",
         time(device),
         time(driver),
         time((first.start - region.start) as f64)
     );
     let is_good = difference(device, driver) <= PART;
-    Ok(vec![Row::decided("regions: one against its kernels", measured, "within 5 %", is_good)])
+    Ok(vec![Row::decided("regions: one and its kernels", measured, "within 5 %", is_good)])
 }
 
 fn no_region(notes: &[String]) -> String {

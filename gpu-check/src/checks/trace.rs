@@ -23,7 +23,10 @@ pub fn run(options: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     let mut rows = vec![rules(any_python, steps)?];
     let name = "trace: HolisticTraceAnalysis";
     rows.push(match &options.trace_reader {
-        None => Row::not_run(name, "no Python with HolisticTraceAnalysis (--trace-reader)"),
+        None => {
+            let why = "no Python with HolisticTraceAnalysis; give one with --trace-reader";
+            Row::not_run(name, why)
+        }
         Some(python) => analyses(name, python, steps)?,
     });
     if let Some(folder) = &options.fixtures {
@@ -39,22 +42,22 @@ fn rules(python: &Path, steps: &Steps) -> Result<Row, String> {
     let (kernels, too_early) = (number("kernels")?, number("too_early")?);
     let without = number("without_launch")?;
     let measured = format!(
-        "{kernels} kernels; {too_early} begin before their launch, {without} have no launch"
+        "{kernels} kernels; {too_early} begin before their launch, {without} without a launch"
     );
     let is_good = kernels > 0.0 && too_early == 0.0 && without == 0.0;
-    Ok(Row::decided("trace: launches and kernels", measured, "some, none, none", is_good))
+    Ok(Row::decided("trace: launches and kernels", measured, "at least one, none, none", is_good))
 }
 
 fn analyses(name: &str, python: &Path, steps: &Steps) -> Result<Row, String> {
     let answer = python::ask(python, ANALYSES, &[steps.folder.path()])?;
     let Value::Object(lengths) = &answer else {
-        return Err(format!("the analyses answered {answer}"));
+        return Err(format!("unexpected output of the analyses: {answer}"));
     };
     let words: Vec<String> =
         lengths.iter().map(|(analysis, rows)| format!("{analysis}: {rows}")).collect();
     let is_good = !lengths.is_empty() && lengths.values().all(|rows| rows.as_u64() > Some(0));
     let measured = format!("rows of each analysis: {}", words.join(", "));
-    Ok(Row::decided(name, measured, "some in each", is_good))
+    Ok(Row::decided(name, measured, "at least one in each", is_good))
 }
 
 /// Copies files that later tests may use as fixtures.
@@ -67,5 +70,5 @@ fn keep(folder: &Path, steps: &Steps) -> Result<Row, String> {
     let report = serde_json::to_vec_pretty(&steps.recorded.report)
         .map_err(|error| format!("the report: {error}"))?;
     fs::write(folder.join("burn-cuda.json"), report).map_err(explain)?;
-    Ok(Row::told("fixtures", format!("kept in {}", folder.display())))
+    Ok(Row::info("fixtures", format!("kept in {}", folder.display())))
 }

@@ -343,7 +343,7 @@ mod tests {
     use crate::trace::{EventWait, Names};
 
     #[test]
-    fn what_is_known_of_a_slice_stays_whatever_part_comes_first() {
+    fn slice_fields_do_not_depend_on_the_order_of_parts() {
         let mut names = Names::default();
         let called_from = names.intern("outer;inner");
         let all = Details {

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_touches_or_overlaps_is_one() {
+    fn touching_or_overlapping_intervals_merge() {
         let union = Union::of(vec![(10, 20), (0, 5), (5, 7), (18, 30), (40, 40)]);
         assert_eq!(union, Union(vec![(0, 7), (10, 30)]));
         assert_eq!(union.length(), 27);

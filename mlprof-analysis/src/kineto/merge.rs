@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_said() {
+    fn other_files_are_reported() {
         let facts = RankFacts::of("r0", &kineto::read(text(0).as_bytes()).expect("a trace"));
         let ranks = Ranks::of(&[facts]).expect("one");
         let mut merge = Merge::begin(Vec::new(), &ranks).expect("memory takes all");

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_clock_shows_is_told_from_what_is_missing() {
+    fn impossible_times_differ_from_missing_times() {
         let raw = |text: &str| RawValue::from_string(text.to_owned()).expect("JSON");
         for (text, expected) in [
             ("5", Ok(5_000)),

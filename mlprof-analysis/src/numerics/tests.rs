@@ -237,7 +237,7 @@ fn sequences_of_different_lengths_are_aligned() {
 }
 
 #[test]
-fn what_varies_between_runs_of_the_reference_is_no_difference() {
+fn variation_between_reference_runs_is_not_a_difference() {
     let (reference, other) = (run(1.0, ""), run(1.001, ""));
     let again = [run(0.9995, "")];
     let options = NumericsOptions::default();

@@ -216,7 +216,11 @@ pub(super) fn summary(comparison: &NumericsComparison) -> String {
         }
         None => format!("{compared}. No difference."),
         Some(first) => {
-            format!("{}.\n{compared}, and {} differ.", told(first), grouped(comparison.different))
+            format!(
+                "{}.\n{compared}, and {} differ.",
+                describe_difference(first),
+                grouped(comparison.different)
+            )
         }
     }
 }
@@ -225,7 +229,7 @@ fn counted(count: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
-fn told(first: &FirstDifference) -> String {
+fn describe_difference(first: &FirstDifference) -> String {
     let FirstDifference { step, role, name, distance, .. } = first;
     let place = format!("the {role} of {} in step {step}", shown(name));
     let input = match (first.inputs_agree, first.input) {

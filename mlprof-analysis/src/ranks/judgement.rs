@@ -39,8 +39,8 @@ impl Judgement {
         // libraries.
         if devices.is_none() && !hosts.has_waits() {
             judgement.not_judged.push(
-                "slow hosts were detected only by whole steps: the traces do not show when ranks wait, so \
-                 waiting ranks look slow too"
+                "slow hosts were detected only by whole steps: the traces do not show when ranks \
+                 wait, so waiting ranks also look slow"
                     .to_owned(),
             );
         }

@@ -128,7 +128,7 @@ fn of_threads(trace: &Trace, meanings: &Meanings) -> Vec<Option<usize>> {
         };
         stages[place] = match meanings.is_in_data(place) {
             true => Some(DATA),
-            false => told_by(trace, meanings, slice)
+            false => own_stage(trace, meanings, slice)
                 .or_else(|| slice.parent().and_then(|around| stages[around]))
                 .or_else(|| is_forward().then_some(FORWARD)),
         };
@@ -137,7 +137,7 @@ fn of_threads(trace: &Trace, meanings: &Meanings) -> Vec<Option<usize>> {
 }
 
 /// Returns the stage that a slice itself determines.
-fn told_by(trace: &Trace, meanings: &Meanings, slice: &Slice) -> Option<usize> {
+fn own_stage(trace: &Trace, meanings: &Meanings, slice: &Slice) -> Option<usize> {
     let is_action = slice.category == Category::UserAnnotation && !meanings.is_module(slice);
     let is_collective = trace.details(slice).is_some_and(|details| details.collective.is_some());
     let is_python = slice.category == Category::PythonFunction;

@@ -56,7 +56,7 @@ fn named(path: &CriticalPath) -> String {
     }
 }
 
-fn said(segment: &PathSegment) -> String {
+fn segment_label(segment: &PathSegment) -> String {
     let what = match &segment.name {
         Some(name) => format!("{name}, {}", segment.kind.text()),
         None => segment.kind.text().to_owned(),
@@ -68,7 +68,7 @@ fn strip(path: &CriticalPath) -> Strip {
     let stretches = path.segments.iter().map(|segment| Stretch {
         colour: colour(segment.kind),
         seconds: segment.duration_ns as f64 / 1e9,
-        what: said(segment),
+        what: segment_label(segment),
     });
     Strip { about: named(path), legend: KINDS.to_vec(), stretches: stretches.collect() }
 }

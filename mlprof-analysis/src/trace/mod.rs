@@ -67,8 +67,7 @@ pub struct Trace {
     pub flows: Vec<Flow>,
     /// Counter values in order of time.
     pub counters: Vec<Counter>,
-    /// What was allocated and freed, by its time, where the trace was
-    /// read for XProf.
+    /// Allocations and frees in order of time, if the trace was read for XProf.
     pub memory: Vec<MemoryChange>,
     crossings: Crossings,
 }

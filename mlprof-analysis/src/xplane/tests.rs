@@ -132,7 +132,7 @@ fn devices_are_those_of_the_vendor_whose_library_was_called() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn notes_state_missing_parts() {
     let empty = TraceBuilder::default().finish();
     assert_eq!(written(&empty).warnings, ["the trace has no slices"]);
     let whole = space(TRACE);

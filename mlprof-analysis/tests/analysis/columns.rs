@@ -88,7 +88,7 @@ fn texts(trace: &Trace) -> Vec<String> {
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn written_data_is_read_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let before = everything();
     let after = written(&before, folder.path());
@@ -379,7 +379,7 @@ fn the_schema_says_what_is_in_files() {
 }
 
 #[test]
-fn what_is_no_table_is_refused() {
+fn other_files_are_not_tables() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = columns::write(&everything(), folder.path()).expect("it can be written");
     let path = files.of(&columns::TABLES[0]);

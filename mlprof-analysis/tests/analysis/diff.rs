@@ -142,7 +142,7 @@ fn a_slower_action_and_a_slower_kernel_are_named() {
 
 /// Checks an op that occurs in every fifth step. It is compared over these steps only.
 #[test]
-fn what_few_steps_have_is_compared_in_those_and_too_few_say_so() {
+fn rows_of_few_steps_are_compared_or_marked_unknown() {
     let comparison = compared(&[run(0, 60, 1, HEALTHY)], &[run(0, 60, 2, HEALTHY)]);
     let log = row(&comparison, Subject::Ops, "log");
     assert_eq!((log.verdict, log.after.map(|side| side.calls)), (Verdict::Same, Some(12.0)));

@@ -7,12 +7,12 @@ use mlprof_report::findings::Outcome;
 
 /// Builder of a trace's events. Times are microseconds.
 #[derive(Default)]
-struct Made {
+struct TraceBuilder {
     events: Vec<String>,
     launches: u32,
 }
 
-impl Made {
+impl TraceBuilder {
     fn add(&mut self, place: (u32, u32), category: &str, name: &str, time: (u32, u32), args: &str) {
         let ((pid, tid), (ts, dur)) = (place, time);
         self.events.push(format!(
@@ -61,8 +61,8 @@ impl Made {
 }
 
 /// Returns three steps with a device that computes all the time.
-fn healthy() -> Made {
-    let mut made = Made::steps(3);
+fn healthy() -> TraceBuilder {
+    let mut made = TraceBuilder::steps(3);
     for step in 0..3 {
         for part in 0..9 {
             made.kernel(&format!("gemm_{part}"), step * 10_000 + 100 + part * 1_100, 1_100);
@@ -72,14 +72,14 @@ fn healthy() -> Made {
     made
 }
 
-fn outcome(made: &Made, rule: &str) -> Outcome {
+fn outcome(made: &TraceBuilder, rule: &str) -> Outcome {
     let explanations = made.analysis().explain();
     let explanation = explanations.into_iter().find(|one| one.rule == rule);
     explanation.expect("there is such a rule").outcome
 }
 
 #[track_caller]
-fn found(made: &Made, rule: &str) -> Finding {
+fn found(made: &TraceBuilder, rule: &str) -> Finding {
     let Outcome::Found(findings) = outcome(made, rule) else {
         panic!("{:?}", outcome(made, rule));
     };
@@ -90,7 +90,7 @@ fn found(made: &Made, rule: &str) -> Finding {
 }
 
 #[track_caller]
-fn is_healthy(made: &Made, rule: &str) {
+fn is_healthy(made: &TraceBuilder, rule: &str) {
     assert!(matches!(outcome(made, rule), Outcome::Healthy(_)), "{:?}", outcome(made, rule));
 }
 
@@ -111,7 +111,7 @@ fn a_healthy_trace_says_which_rules_found_nothing() {
 
 #[test]
 fn a_trace_of_a_moment_says_too_little() {
-    let mut made = Made::default();
+    let mut made = TraceBuilder::default();
     made.host("user_annotation", "ProfilerStep#0", 0, 500);
     made.host("user_annotation", "train_dataloader_next", 0, 400);
     let Outcome::NoInputs(missing) = outcome(&made, "data-waiting") else { panic!() };
@@ -125,7 +125,7 @@ fn waiting_for_data() {
     is_healthy(&made, "data-waiting");
     made.host("user_annotation", "[_TrainingEpochLoop].train_dataloader_next", 29_996, 4);
     is_healthy(&made, "data-waiting");
-    let mut made = Made::steps(3);
+    let mut made = TraceBuilder::steps(3);
     for step in 0..3 {
         made.host("user_annotation", "train_dataloader_next", step * 10_000, 4_000);
         made.kernel("gemm", step * 10_000 + 4_100, 5_800);
@@ -142,7 +142,7 @@ fn waiting_for_data() {
 
 #[test]
 fn a_device_that_the_host_keeps_waiting() {
-    let mut made = Made::steps(3);
+    let mut made = TraceBuilder::steps(3);
     for step in 0..3 {
         for op in 0..5 {
             let ts = step * 10_000 + op * 2_000;
@@ -158,7 +158,7 @@ fn a_device_that_the_host_keeps_waiting() {
     );
     is_healthy(&healthy(), "device-idle");
     // The host waits for data, and the device does not wait for the host.
-    let mut made = Made::steps(1);
+    let mut made = TraceBuilder::steps(1);
     made.host("user_annotation", "train_dataloader_next", 0, 8_000);
     made.work((0, 7), "kernel", "gemm", 8_100, (8_110, 1_800));
     is_healthy(&made, "device-idle");
@@ -167,7 +167,7 @@ fn a_device_that_the_host_keeps_waiting() {
 #[test]
 fn steps_that_wait_for_the_device_again_and_again() {
     let planted = |waits: u32| {
-        let mut made = Made::steps(3);
+        let mut made = TraceBuilder::steps(3);
         let length = 10_000 / waits;
         for place in 0..3 * waits {
             let ts = place * length;
@@ -198,7 +198,7 @@ fn steps_that_wait_for_the_device_again_and_again() {
 }
 
 /// Adds an all-reduce of eight ranks with `elements` elements of four bytes.
-fn reduce(made: &mut Made, (ts, dur): (u32, u32), elements: u32) {
+fn reduce(made: &mut TraceBuilder, (ts, dur): (u32, u32), elements: u32) {
     let args = format!(
         r#""Collective name":"allreduce","dtype":"Float","In msg nelems":{elements},"Out msg nelems":{elements},"Group size":8"#
     );
@@ -207,7 +207,7 @@ fn reduce(made: &mut Made, (ts, dur): (u32, u32), elements: u32) {
 
 #[test]
 fn communication_that_nothing_hides() {
-    let mut made = Made::steps(1);
+    let mut made = TraceBuilder::steps(1);
     made.kernel("gemm", 100, 3_000);
     reduce(&mut made, (3_200, 6_600), 3_300_000);
     let finding = found(&made, "exposed-communication");
@@ -216,7 +216,7 @@ fn communication_that_nothing_hides() {
     let sentence = "Exposed communication takes 66.00 % of the step time on device 0; all-reduces of 12.59 \
                     MiB reach 3.5 GB/s bus bandwidth.";
     assert_eq!(finding.sentence, sentence);
-    let mut hidden = Made::steps(1);
+    let mut hidden = TraceBuilder::steps(1);
     hidden.kernel("gemm", 100, 9_000);
     reduce(&mut hidden, (1_000, 6_600), 3_300_000);
     is_healthy(&hidden, "exposed-communication");
@@ -226,7 +226,7 @@ fn communication_that_nothing_hides() {
 #[test]
 fn collectives_slower_than_a_slow_link() {
     let of = |elements: u32, count: u32| {
-        let mut made = Made::steps(3);
+        let mut made = TraceBuilder::steps(3);
         for place in 0..count {
             reduce(&mut made, (place * 3_000 + 100, 2_000), elements);
         }
@@ -251,7 +251,7 @@ fn collectives_slower_than_a_slow_link() {
 #[test]
 fn copies_that_nothing_hides() {
     let copied = |name: &str, stream: u32, start: u32, dur: u32| {
-        let mut made = Made::steps(1);
+        let mut made = TraceBuilder::steps(1);
         made.kernel("gemm", 2_600, 7_000);
         made.work((0, stream), "gpu_memcpy", name, 20, (start, dur));
         made
@@ -275,7 +275,7 @@ fn copies_that_nothing_hides() {
 #[test]
 fn one_of_several_devices_that_computes_longer() {
     let of = |durations: [u32; 4]| {
-        let mut made = Made::steps(1);
+        let mut made = TraceBuilder::steps(1);
         for (device, dur) in (0..).zip(durations) {
             made.work((device, 7), "kernel", "gemm", 10 + device * 10, (100, dur));
         }
@@ -290,7 +290,7 @@ fn one_of_several_devices_that_computes_longer() {
 
 #[test]
 fn time_of_which_nothing_is_known() {
-    let mut made = Made::steps(1);
+    let mut made = TraceBuilder::steps(1);
     made.host("cpu_op", "aten::mm", 0, 1_000);
     let finding = found(&made, "unrecorded-time");
     costs(&finding, 0.009);
@@ -302,7 +302,7 @@ fn time_of_which_nothing_is_known() {
 /// Checks that the page shows findings at the top, as reports do.
 #[test]
 fn a_page_has_them_on_top() {
-    let mut made = Made::steps(1);
+    let mut made = TraceBuilder::steps(1);
     made.host("user_annotation", "train_dataloader_next", 0, 4_000);
     made.kernel("gemm", 4_100, 5_800);
     let mut page = Page::default();
@@ -316,7 +316,7 @@ fn a_page_has_them_on_top() {
 #[test]
 fn kernels_shorter_than_their_launches() {
     let of = |dur: u32, launches: u32| {
-        let mut made = Made::steps(1);
+        let mut made = TraceBuilder::steps(1);
         for place in 0..launches {
             let ts = place * 10;
             // A launch takes 5 µs.
@@ -339,7 +339,7 @@ fn kernels_shorter_than_their_launches() {
 #[test]
 fn a_kernel_that_takes_most_of_the_critical_path() {
     let of = |dur: u32| {
-        let mut made = Made::steps(1);
+        let mut made = TraceBuilder::steps(1);
         made.kernel("attention_fwd", 100, dur);
         for part in 0..5 {
             made.kernel(&format!("gemm_{part}"), 5_000 + part * 900, 900);
@@ -358,8 +358,8 @@ fn a_kernel_that_takes_most_of_the_critical_path() {
 
 /// Returns three steps, each with `count` elementwise kernels of `dur` µs and a matrix product of
 /// `gemm` µs.
-fn elementwise(count: u32, dur: u32, gemm: u32) -> Made {
-    let mut made = Made::steps(3);
+fn elementwise(count: u32, dur: u32, gemm: u32) -> TraceBuilder {
+    let mut made = TraceBuilder::steps(3);
     for step in 0..3 {
         let at = step * 10_000 + 100;
         for part in 0..count {

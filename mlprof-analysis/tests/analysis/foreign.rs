@@ -87,7 +87,7 @@ fn bytes_that_are_no_text_are_replaced() {
 
 /// Checks that events after an unreadable event are not lost.
 #[test]
-fn what_cannot_be_read_costs_one_event() {
+fn an_unreadable_event_costs_only_itself() {
     for event in [
         &br#"{"ph":"X","cat":"cpu_op","name":"odd","ts":205,"dur":1,"args":{"a":[1,2}"#[..],
         br#"{"ph":"X","cat":"cpu_op","name":"odd"#,

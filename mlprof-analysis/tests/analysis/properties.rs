@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::synthetic::{MAIN, OTHER, action, arrow, json, slice, with};
 
 #[derive(Debug, Clone)]
-struct Made {
+struct RandomSlice {
     place: usize,
     kind: usize,
     start: u32,
@@ -26,9 +26,9 @@ const ON_HOST: [(&str, &str); 6] = [
 const ON_DEVICE: [(&str, &str); 3] =
     [("kernel", "gemm"), ("kernel", "ncclDevKernel_AllReduce"), ("gpu_memcpy", "Memcpy HtoD")];
 
-fn made() -> impl Strategy<Value = Made> {
+fn made() -> impl Strategy<Value = RandomSlice> {
     (0..4_usize, 0..6_usize, 0_u32..400, 0_u32..80, 0_u32..12).prop_map(
-        |(place, kind, start, duration, correlation)| Made {
+        |(place, kind, start, duration, correlation)| RandomSlice {
             place,
             kind,
             start,
@@ -38,7 +38,7 @@ fn made() -> impl Strategy<Value = Made> {
     )
 }
 
-fn text(made: &Made) -> String {
+fn text(made: &RandomSlice) -> String {
     let (category, name) =
         if made.place < 2 { ON_HOST[made.kind] } else { ON_DEVICE[made.kind % ON_DEVICE.len()] };
     let correlation = if name.ends_with("Synchronize") { 0 } else { made.correlation };

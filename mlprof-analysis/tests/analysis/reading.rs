@@ -34,7 +34,7 @@ fn a_text_is_the_same_in_any_pieces() {
 }
 
 #[test]
-fn what_is_missing_at_the_end_is_said_and_the_rest_read() {
+fn a_truncated_trace_is_read_with_a_note() {
     let whole = json(&many(100));
     let end = whole.find("\"ts\":50").expect("the event");
     for (text, slices, reason) in [
@@ -62,7 +62,7 @@ fn a_time_that_is_no_json_costs_its_event() {
 }
 
 #[test]
-fn what_is_no_trace_is_refused() {
+fn other_files_are_not_traces() {
     for text in
         ["", "{}", "[]", "12", "{\"profiler\":\"simple\"}", "{\"traceEvents\":12}", "\u{1f}\u{8b}"]
     {

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_does_not_have_is_asked_for_once() {
+    fn missing_counters_are_queried_once() {
         let power = vec![Ok(300.0), Err(NoValue::Now), Ok(301.0), Err(NoValue::Lost)];
         let fake = Fake { power: RefCell::new(power), asked: RefCell::default() };
         let mut sampled = Sampled::new(3, &fake);

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_allocates_is_known() {
+    fn allocating_calls_are_known() {
         let is = |name: &str| Calls::named(name).is_some_and(|call| call.is_of_memory);
         assert!(is("cudaMalloc_v3020") && is("cuMemAllocAsync") && is("cuMemFree_v2"));
         assert!(is("cudaFreeAsync_v11020") && !is("cudaLaunchKernel_v7000") && !is("cuMemcpy"));

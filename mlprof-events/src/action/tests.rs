@@ -27,7 +27,7 @@ fn location_and_kind_tell_functions_of_one_name_apart() {
 }
 
 #[test]
-fn what_goes_on_is_another_action_of_the_same_name() {
+fn a_resumed_action_is_another_action_of_the_same_name() {
     let function = Action::of_kind(ActionKind::Function, "goes_on", None);
     let resumption = function.resumption();
     assert_ne!(function, resumption);
@@ -48,7 +48,7 @@ fn awkward_names_survive() {
 /// Checks that an action's kind and name can be read while the lock is held. Several profilers read
 /// them at each start and stop.
 #[test]
-fn what_an_action_is_is_told_while_names_are_locked() {
+fn actions_are_readable_while_names_are_locked() {
     let op = Action::op("told while locked");
     let _locked = INTERNER.write().unwrap_or_else(PoisonError::into_inner);
     let (tell, told) = std::sync::mpsc::channel();

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_machine_has_claimed_is_taken() {
+    fn names_claimed_by_another_machine_are_skipped() {
         let folder = tempfile::tempdir().expect("a folder");
         let other = this_machine().wrapping_add(1).max(1);
         let path = folder.path().join(with_number(other, number_of("run-7")));

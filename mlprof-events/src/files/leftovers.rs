@@ -124,7 +124,7 @@ mod tests {
     /// Checks which entries count as leftovers, by lock, machine and age.
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_is_left_over_is_told_by_locks_or_by_age() {
+    fn leftovers_are_detected_by_lock_or_age() {
         let folder = tempfile::tempdir().expect("a folder");
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
         let (own, other) = (this_machine(), this_machine().wrapping_add(1).max(1));

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_older_versions_do_not_say_is_not_known() {
+    fn fields_missing_in_older_versions_are_unknown() {
         let text = r#"{"answer":"state","version":1,"process":1,"program":"x","profilers":[],"is_recording":false,
             "trainings":[{"stage":"fit","rank":0,"world_size":1,"epoch":null,"epochs":null,"steps":1,"seconds":1.0,
             "is_paused":false,"last_steps":[]}]}"#;
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn who_trains_together_is_known_by_launcher_or_parent() {
+    fn ranks_of_a_training_share_launcher_or_parent() {
         let state = |process, parent, launch: Option<&str>| ProcessState {
             version: 1,
             process,

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_process_became_and_how_it_ended_is_read_back() {
+    fn replacement_and_end_of_a_process_are_read_back() {
         let text = "began /a/first\nleft\nbegan /a/first\nwrites first-7\nsignal 06\n\
                     began /b/second\nwrites second-7-2\nreported\n";
         let record = ProcessRecord::of(7, None, text);

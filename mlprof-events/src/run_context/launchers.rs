@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_a_single_process_and_said() {
+    fn inconsistent_ranks_mean_a_single_process_with_a_warning() {
         let cases: [(&str, &[(&str, &str)]); 8] = [
             ("RANK is \"4\" and WORLD_SIZE \"4\"", &[("RANK", "4"), ("WORLD_SIZE", "4")]),
             ("RANK is \"-1\" and WORLD_SIZE \"4\"", &[("RANK", "-1"), ("WORLD_SIZE", "4")]),

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_says_why() {
+    fn invalid_schedules_state_the_reason() {
         let error = Schedule::new().active(0).check().expect_err("nothing is active");
         assert!(error.to_string().contains("active = 0"), "{error}");
         let error = Schedule::new().wait(u64::MAX).check().expect_err("too long");

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_invalid_part() {
         assert!(error("wait").contains("wait= in a schedule: use a whole number"));
         assert!(error("wait=-1").contains("wait=-1"));
         assert!(error("first=1").contains("\"first\""));

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_to_other_macros_or_only_expected_is_left_alone() {
+    fn functions_for_other_macros_are_ignored() {
         assert!(functions("(fn $a:ident() {}) => { quote! { fn f() {} } }").is_empty());
         assert!(functions("() => { macro_rules! m { () => { fn f() {} } } }").is_empty());
         assert!(functions("($b:block) => { fn f() $b }").is_empty());

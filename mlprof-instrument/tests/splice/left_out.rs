@@ -90,7 +90,7 @@ fn a_crate_that_is_not_selected_is_not_even_read() {
 }
 
 #[test]
-fn what_makes_functions_elsewhere_is_named() {
+fn macros_that_generate_functions_elsewhere_are_named() {
     let (_folder, root, spliced) = spliced(
         "include!(concat!(env!(\"OUT_DIR\"), \"/made.rs\"));
          #[derive(Debug, serde::Serialize)] struct A; #[derive(Serialize)] struct B;

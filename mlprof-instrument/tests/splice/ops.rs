@@ -89,7 +89,7 @@ fn a_rule_that_tells_what_is_not_there_leaves_the_function_out() {
 }
 
 #[test]
-fn what_ops_return_is_told_where_that_is_asked_for_with_what_they_were_given() {
+fn requested_ops_report_outputs_and_inputs() {
     let rules = fixtures().join("tensors/rules.toml");
     let builder = SelectionBuilder::default().ops(rules.to_str().expect("a path"));
     let selection = builder.expect("the rules are right").outputs(true).build();

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_captures_stays_and_whoever_says_nothing_goes_first() {
+    fn idle_connections_are_closed_before_captures() {
         let standing = StandingCell::default();
         assert_eq!(standing.get(), Standing::Connected);
         standing.raise(Standing::Client);

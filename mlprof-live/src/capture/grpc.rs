@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_a_sentence() {
+    fn invalid_messages_have_a_readable_error() {
         let fault = |body: &[u8]| message::<TerminateRequest>(body).expect_err("no message");
         assert_eq!(fault(&[]).message, "the request has no message");
         assert_eq!(fault(&[0, 0, 0, 0]).code, Code::InvalidArgument);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_said() {
+    fn unknown_values_are_omitted() {
         let none = response(&state(Vec::new()), &state(Vec::new()), None);
         assert_eq!(none.data, "Process: 4711, digits\nNo training is running\n");
         assert_eq!(none.monitor_result, None);

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dyno_writes_is_read() {
+    fn requests_of_dyno_are_parsed() {
         // This text has the format that `dyno gputrace` writes and the daemon passes on.
         let text = "\n    ACTIVITIES_LOG_FILE=/tmp/trace.json\nPROFILE_START_TIME=0\n\
                     ACTIVITIES_DURATION_MSECS=700\nPROFILE_REPORT_INPUT_SHAPES=true\n\
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_libkinetos_default_and_unknown_keys_are_ignored() {
+    fn missing_keys_have_libkineto_defaults_and_unknown_keys_are_ignored() {
         let text = "# a comment\nNEW_KEY=7\n\n  PROFILE_START_ITERATION=-1 # none\n";
         let expected =
             RecordRequest { milliseconds: Some(500), ops: true, ..RecordRequest::default() };

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_an_error_and_nothing_is_read_beyond_it() {
+    fn invalid_replies_are_errors_without_reading_past_the_end() {
         let error = |datagram: &[u8]| understand(datagram).expect_err("junk");
         assert_eq!(error(b"hello"), "5 bytes are too short for a header");
         let mut huge = message("req", b"A=1");

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_may_not_ask_is_refused() {
+    fn unauthorized_requests_are_rejected() {
         let get = "GET /metrics HTTP/1.1\r\n";
         let host = "Host: 127.0.0.1\r\n";
         assert_eq!(ask(&format!("{get}{host}\r\n")), Err(TOKEN));

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_read_is_dropped() {
+    fn clients_that_do_not_read_are_dropped() {
         let (stream, client) = connected();
         // The answer exceeds the socket's buffers.
         let answer = vec![0; 64 << 20];
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_too_slowly_is_dropped() {
+    fn slow_requests_are_dropped() {
         let (stream, mut client) = connected();
         let mut waiting = Waiting::new(stream).expect("it is open");
         waiting.until = Instant::now() + Duration::from_millis(200);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_longest_makes_room() {
+    fn the_longest_waiting_client_makes_room() {
         let listener = bind(0).expect("a port");
         let address = listener.local_addr().expect("an address");
         let mut waiting = VecDeque::new();

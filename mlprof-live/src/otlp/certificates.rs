@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_certificate_is_said() {
+    fn invalid_certificates_are_reported() {
         let of = |name: &'static str, text: &'static str| {
             read(move |asked| Ok((asked == name).then(|| text.as_bytes().to_vec())))
         };

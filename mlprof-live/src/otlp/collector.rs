@@ -18,7 +18,7 @@ const PROTOBUF: &str = "application/x-protobuf";
 /// Maximum number of bytes to read from an answer.
 const LONGEST_ANSWER: u64 = 64 << 10;
 /// Maximum number of characters to print from a collector's message.
-const LONGEST_TOLD: usize = 200;
+const LONGEST_SHOWN: usize = 200;
 
 /// Result of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +121,7 @@ fn understand(mut answer: Response<Body>) -> Outcome {
         Ok(status) if is_protobuf => status.message,
         _ => String::from_utf8_lossy(&said).into_owned(),
     };
-    let why = format!("it replies {status}: {}", told(&said));
+    let why = format!("it replies {status}: {}", shorten_message(&said));
     let why = why.trim_end_matches(": ").to_owned();
     if may_be_taken_later(status) { Outcome::Later(why, after) } else { Outcome::Refused(why) }
 }
@@ -143,7 +143,7 @@ fn partly(body: &[u8]) -> Outcome {
             return Outcome::Refused(format!("its reply is not an OTLP message: {error}"));
         }
     };
-    let (rejected, said) = (partial.rejected_data_points, told(&partial.error_message));
+    let (rejected, said) = (partial.rejected_data_points, shorten_message(&partial.error_message));
     match (rejected, said.is_empty()) {
         (0, true) => Outcome::Taken,
         (0, false) => Outcome::Partly(format!("accepted the metrics with a warning: {said}")),
@@ -159,9 +159,9 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// Shortens a collector's message and puts it on one line.
-fn told(said: &str) -> String {
+fn shorten_message(said: &str) -> String {
     let plain = |it: char| if it.is_control() { ' ' } else { it };
-    let line: String = said.trim().chars().take(LONGEST_TOLD).map(plain).collect();
+    let line: String = said.trim().chars().take(LONGEST_SHOWN).map(plain).collect();
     line.trim_end().to_owned()
 }
 
@@ -182,9 +182,9 @@ mod tests {
     }
 
     #[test]
-    fn what_others_say_is_one_line_and_not_long() {
-        assert_eq!(told(" a\u{1b}[2J\nb\n "), "a [2J b");
-        assert_eq!(told(&"x".repeat(10_000)).len(), LONGEST_TOLD);
+    fn messages_of_collectors_become_one_short_line() {
+        assert_eq!(shorten_message(" a\u{1b}[2J\nb\n "), "a [2J b");
+        assert_eq!(shorten_message(&"x".repeat(10_000)).len(), LONGEST_SHOWN);
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_answer_is_too_strange(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
-            let _ = (partly(&bytes), Status::decode(&bytes[..]), told(&String::from_utf8_lossy(&bytes)));
+            let _ = (partly(&bytes), Status::decode(&bytes[..]), shorten_message(&String::from_utf8_lossy(&bytes)));
         }
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn without_secrets(url: &str) -> String {
 }
 
 /// Returns the push target of the environment, or `None` if pushing is disabled or not configured.
-pub(super) fn asked(value: &dyn Fn(&str) -> Option<String>) -> Option<PushTarget> {
+pub(super) fn push_target(value: &dyn Fn(&str) -> Option<String>) -> Option<PushTarget> {
     let value = |name: &str| set(value, name);
     let is_off = value("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     let takes_otlp = value("OTEL_METRICS_EXPORTER")
@@ -86,7 +86,7 @@ mod tests {
         let value = |name: &str| {
             variables.iter().find(|it| it.0 == name).map(|(_, value)| (*value).to_owned())
         };
-        asked(&value).map(|it| (it.variable, it.url))
+        push_target(&value).map(|it| (it.variable, it.url))
     }
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_stands_before_the_last_at_sign_of_a_user_is_never_shown(
+        fn credentials_in_urls_are_never_shown(
             scheme in "(https?://|)", user in "[a-z]{1,5}", more in "[/@:?#a-z]{0,6}",
         ) {
             let url = format!("{scheme}{user}:S3CRET{more}@host:4318/v1/metrics");

@@ -39,10 +39,10 @@ use config::PushTarget;
 /// Starts pushing metrics if the environment requests it.
 pub(crate) fn start_if_asked() {
     let value = |name: &str| variable(name).map(|it| it.to_string_lossy().into_owned());
-    if let Some(asked) = config::asked(&value)
-        && let Err(why) = start(&asked, &value)
+    if let Some(target) = config::push_target(&value)
+        && let Err(why) = start(&target, &value)
     {
-        let (url, variable) = (asked.shown_url(), asked.variable);
+        let (url, variable) = (target.shown_url(), target.variable);
         say(format_args!(
             "mlprof: cannot push metrics to {url}, although {variable} is set: {why}"
         ));
@@ -50,8 +50,8 @@ pub(crate) fn start_if_asked() {
 }
 
 #[cfg(all(unix, feature = "otlp"))]
-fn start(asked: &PushTarget, value: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
-    let settings = settings::Settings::read(asked, value)?;
+fn start(target: &PushTarget, value: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
+    let settings = settings::Settings::read(target, value)?;
     for problem in &settings.problems {
         say(format_args!("mlprof: {problem}"));
     }

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_as_the_specification_has_it() {
+    fn unset_values_have_the_defaults_of_the_specification() {
         let settings = here(&[]);
         assert_eq!(settings.interval, Duration::from_secs(60));
         assert_eq!(settings.patience, Duration::from_secs(10));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_metrics_goes_before_what_is_said_of_all() {
+    fn metrics_variables_override_general_ones() {
         let settings = here(&[
             ("OTEL_EXPORTER_OTLP_HEADERS", "a=1"),
             ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "authorization=Bearer%20x%3D, X-Scope = t "),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said_and_secrets_are_not() {
+    fn invalid_values_are_reported_without_secrets() {
         let settings = here(&[
             ("OTEL_EXPORTER_OTLP_HEADERS", "secret,key=hid\nden,b=2"),
             ("OTEL_METRIC_EXPORT_INTERVAL", "0"),

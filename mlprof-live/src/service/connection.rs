@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_gone_is_not_waited_for() {
+    fn closed_connections_are_not_awaited() {
         let (here, there) = UnixStream::pair().expect("a pair");
         let began = Instant::now();
         wait(&here, Duration::from_millis(150));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_answered_by_a_sentence() {
+    fn unknown_requests_get_a_readable_error() {
         let error = |line: &str| understand(line.as_bytes()).expect_err("no request");
         assert!(error("state").starts_with("the request is not JSON: "));
         assert_eq!(error("{}"), "the request lacks \"version\": 1");

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_closed_is_seen_to_be_gone() {
+    fn a_closed_peer_is_detected() {
         let (here, there) = UnixStream::pair().expect("a pair");
         assert!(!has_gone(&here));
         (&there).write_all(b"x").expect("written");

@@ -27,7 +27,7 @@ use mlprof_events::live::{ActionState, Activity, CounterState, ThreadState};
 
 use self::durations::Durations;
 pub(crate) use self::followed::Followed;
-use self::places::{Places, ToldPlace};
+use self::places::{MergedPlace, Places};
 use self::thread::OfThread;
 
 /// Length of the observed history in steps, and the size of its parts.
@@ -188,7 +188,7 @@ impl Tallies {
         let counters = watcher::devices_now().iter().map(counter_state).collect();
         let marks = lock(&self.marks);
         let (sums, left_out) = self.sums();
-        let told = lock(&self.places).told();
+        let told = lock(&self.places).merged();
         let newest = Mark::default();
         let last = marks.last.front().unwrap_or(&newest);
         let rate = Rate::now();
@@ -215,7 +215,7 @@ fn add(to: &mut Vec<Durations>, from: &[Durations]) {
 }
 
 fn action(
-    told: &ToldPlace,
+    told: &MergedPlace,
     sums: &[Durations],
     [last, stage]: [&Mark; 2],
     rate: Rate,

@@ -31,7 +31,7 @@ pub(super) struct Places {
 }
 
 /// Place as reported to clients.
-pub(super) struct ToldPlace {
+pub(super) struct MergedPlace {
     pub(super) action: Action,
     /// Index of the parent among the reported places.
     pub(super) around: Option<usize>,
@@ -62,8 +62,8 @@ impl Places {
     }
 
     /// Returns all places. Parents precede their children.
-    pub(super) fn told(&self) -> Vec<ToldPlace> {
-        let mut told: Vec<ToldPlace> = Vec::new();
+    pub(super) fn merged(&self) -> Vec<MergedPlace> {
+        let mut told: Vec<MergedPlace> = Vec::new();
         let mut known: HashMap<(Option<usize>, Action), usize> = HashMap::new();
         let mut told_as: Vec<usize> = Vec::with_capacity(self.all.len());
         for (number, place) in self.all.iter().enumerate() {
@@ -75,7 +75,7 @@ impl Places {
             }
             let around = (around != OUTSIDE).then(|| told_as[around as usize]);
             let index = *known.entry((around, place.action)).or_insert_with(|| {
-                told.push(ToldPlace { action: place.action, around, numbers: Vec::new() });
+                told.push(MergedPlace { action: place.action, around, numbers: Vec::new() });
                 told.len() - 1
             });
             told[index].numbers.push(number);
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_on_around_steps_is_beside_what_is_inside_of_it() {
+    fn actions_around_steps_are_siblings_of_their_contents() {
         let [epoch, batch, layer] =
             ["places epoch", "places batch", "places layer"].map(Action::new);
         let mut places = Places::default();
@@ -99,9 +99,9 @@ mod tests {
         let whole = places.number(OUTSIDE, epoch);
         let inside = places.number(whole, batch);
         places.number(inside, layer);
-        assert_eq!(places.told().len(), 5);
+        assert_eq!(places.merged().len(), 5);
         places.goes_on_around_steps(epoch);
-        let told = places.told();
+        let told = places.merged();
         let all: Vec<_> = told.iter().map(|it| (it.action, it.around, it.numbers.len())).collect();
         assert_eq!(all, [(batch, None, 2), (layer, Some(0), 2), (epoch, None, 1)]);
     }

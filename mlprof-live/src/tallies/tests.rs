@@ -41,7 +41,7 @@ fn actions_are_told_apart_by_what_is_around_them() {
 }
 
 #[test]
-fn what_began_before_anybody_looked_is_not_counted() {
+fn actions_begun_before_the_first_client_are_not_counted() {
     let (followed, tallies) = followed();
     followed.stop(Action::new("begun before"));
     assert_eq!(calls(&tallies), []);

@@ -22,13 +22,13 @@ pub const CHECKS: [(&str, fn()); 15] = [
     ("levels_say_whether_ops_are_captured", levels_say_whether_ops_are_captured),
     ("one_captures_at_a_time", one_captures_at_a_time),
     ("without_a_step_there_is_a_warning", without_a_step_there_is_a_warning),
-    ("who_captures_and_goes_away_leaves_nothing", who_captures_and_goes_away_leaves_nothing),
+    ("a_disconnected_capture_leaves_nothing", a_disconnected_capture_leaves_nothing),
     ("a_capture_outlives_the_training", a_capture_outlives_the_training),
     ("monitors_hear_of_steps", monitors_hear_of_steps),
-    ("who_asks_for_what_is_not_there_hears_why", who_asks_for_what_is_not_there_hears_why),
+    ("unknown_endpoints_return_a_reason", unknown_endpoints_return_a_reason),
     ("bytes_of_any_kind_do_no_harm", bytes_of_any_kind_do_no_harm),
     ("so_many_clients_are_heard", so_many_clients_are_heard),
-    ("whoever_holds_connections_keeps_nobody_out", whoever_holds_connections_keeps_nobody_out),
+    ("idle_connections_do_not_block_others", idle_connections_do_not_block_others),
     ("an_answer_that_is_not_taken_is_kept_once", an_answer_that_is_not_taken_is_kept_once),
     ("the_user_cancels_a_capture_and_comes_first", the_user_cancels_a_capture_and_comes_first),
     ("a_port_that_cannot_be_had_is_said", a_port_that_cannot_be_had_is_said),
@@ -169,7 +169,7 @@ fn without_a_step_there_is_a_warning() {
     assert!(program.end().0.success());
 }
 
-fn who_captures_and_goes_away_leaves_nothing() {
+fn a_disconnected_capture_leaves_nothing() {
     let (mut program, port) = start("none", "1", "0");
     let client = Client::of(port);
     for takes_back in [true, false] {
@@ -249,7 +249,7 @@ fn monitors_hear_of_steps() {
     assert!(program.end().0.success());
 }
 
-fn who_asks_for_what_is_not_there_hears_why() {
+fn unknown_endpoints_return_a_reason() {
     let (mut program, port) = start("none", "", "0");
     let client = Client::of(port);
     for method in ["StartContinuousProfiling", "StopContinuousProfiling", "GetSnapshot"] {
@@ -351,7 +351,7 @@ fn so_many_clients_are_heard() {
 }
 
 /// The connections take all slots, and some of them send valid requests.
-fn whoever_holds_connections_keeps_nobody_out() {
+fn idle_connections_do_not_block_others() {
     let (mut program, port) = start("none", "1", "0");
     let holders: Vec<Client> = (0..16).map(|_| Client::of(port)).collect();
     for holder in &holders[..8] {

@@ -18,12 +18,12 @@ pub struct Daemon {
 }
 
 /// Datagram received from a process.
-pub struct Said {
+pub struct Datagram {
     pub bytes: Vec<u8>,
     pub from: SocketAddr,
 }
 
-impl Said {
+impl Datagram {
     pub fn kind(&self) -> &[u8] {
         self.bytes[8..40].split(|byte| *byte == 0).next().expect("a name")
     }
@@ -75,17 +75,17 @@ impl Daemon {
         Self { socket }
     }
 
-    pub fn hear(&self) -> Said {
+    pub fn receive(&self) -> Datagram {
         let mut bytes = vec![0; 4096];
         let (length, from) = self.socket.recv_from(&mut bytes).expect("something");
         bytes.truncate(length);
-        Said { bytes, from }
+        Datagram { bytes, from }
     }
 
     /// Returns the next poll of a process. Registrations before it are answered.
-    pub fn question(&self) -> Said {
+    pub fn question(&self) -> Datagram {
         loop {
-            let said = self.hear();
+            let said = self.receive();
             if said.kind() == b"req" {
                 return said;
             }
@@ -93,7 +93,7 @@ impl Daemon {
         }
     }
 
-    pub fn send(&self, datagram: &[u8], to: &Said) {
+    pub fn send(&self, datagram: &[u8], to: &Datagram) {
         self.socket.send_to_addr(datagram, &to.from).expect("sent");
     }
 
@@ -111,7 +111,7 @@ impl Daemon {
     }
 
     /// Answers the next poll without a config.
-    pub fn give_nothing(&self) -> Said {
+    pub fn give_nothing(&self) -> Datagram {
         let question = self.question();
         self.send(&message("req", b""), &question);
         question

@@ -28,7 +28,7 @@ pub fn it_registers_and_asks_as_libkineto_does() {
     let setting = Setting::new();
     let daemon = setting.daemon();
     let program = setting.start("none");
-    let context = daemon.hear();
+    let context = daemon.receive();
     assert_eq!((context.kind(), context.size(), context.bytes.len()), (&b"ctxt"[..], 16, 56));
     let mut body = 0_i32.to_ne_bytes().to_vec();
     body.extend(program.child.id().to_ne_bytes());
@@ -133,7 +133,7 @@ pub fn a_daemon_may_come_late_talk_nonsense_and_be_started_anew() {
     drop(daemon);
     std::thread::sleep(std::time::Duration::from_millis(2200));
     let daemon = setting.daemon();
-    assert_eq!(daemon.hear().kind(), b"ctxt", "a new one is told of the process first");
+    assert_eq!(daemon.receive().kind(), b"ctxt", "a new one is told of the process first");
     daemon.give(&format!(
         "ACTIVITIES_LOG_FILE={}\nACTIVITIES_ITERATIONS=1\nPROFILE_START_ITERATION=0\n",
         setting.path("trace.json").display()
@@ -158,7 +158,7 @@ pub fn a_daemon_may_come_late_talk_nonsense_and_be_started_anew() {
     }
 }
 
-pub fn what_the_process_has_at_its_end_is_written() {
+pub fn a_recording_is_written_at_process_exit() {
     let setting = Setting::new();
     let daemon = setting.daemon();
     let mut program = setting.start("none");
@@ -226,7 +226,7 @@ pub fn a_forked_child_registers_anew() {
     let file = program.folder.path().join("child");
     let mut registered = Vec::new();
     while registered.len() < 2 {
-        let said = daemon.hear();
+        let said = daemon.receive();
         match said.kind() {
             b"ctxt" => registered.push(said.number(1) as u32),
             _ => daemon.send(&message("req", b""), &said),

@@ -89,7 +89,7 @@ pub fn nothing_is_wanted_afterwards() {
 }
 
 /// All slots are taken by clients that request one state per hour.
-pub fn whoever_follows_seldom_and_leaves_holds_no_place() {
+pub fn a_disconnected_follower_frees_its_place() {
     let mut program = Program::start("none");
     for _ in 0..16 {
         let mut connection = program.connect();

@@ -74,23 +74,20 @@ fn main() {
         ("a_step_longer_than_the_request", recordings::a_step_longer_than_the_request),
         ("a_last_step_that_does_not_end", recordings::a_last_step_that_does_not_end),
         ("whole_steps_of_a_time", recordings::whole_steps_of_a_time),
-        (
-            "who_goes_away_takes_the_recording_along",
-            recordings::who_goes_away_takes_the_recording_along,
-        ),
+        ("a_disconnect_cancels_the_recording", recordings::a_disconnect_cancels_the_recording),
         (
             "actions_are_counted_while_somebody_follows",
             following::actions_are_counted_while_somebody_follows,
         ),
         ("nothing_is_wanted_afterwards", following::nothing_is_wanted_afterwards),
         (
-            "whoever_follows_seldom_and_leaves_holds_no_place",
-            following::whoever_follows_seldom_and_leaves_holds_no_place,
+            "a_disconnected_follower_frees_its_place",
+            following::a_disconnected_follower_frees_its_place,
         ),
         ("stacks_come_beside_the_trace", sampled::stacks_come_beside_the_trace),
         (
-            "whoever_asks_is_told_why_nothing_is_sampled",
-            sampled::whoever_asks_is_told_why_nothing_is_sampled,
+            "clients_get_the_reason_for_missing_samples",
+            sampled::clients_get_the_reason_for_missing_samples,
         ),
         ("it_is_said_where_every_thread_is", sampled::it_is_said_where_every_thread_is),
         ("nothing_listens_unasked", doors::nothing_listens_unasked),
@@ -137,10 +134,7 @@ fn main() {
             "a_daemon_may_come_late_talk_nonsense_and_be_started_anew",
             dynolog::a_daemon_may_come_late_talk_nonsense_and_be_started_anew,
         ),
-        (
-            "what_the_process_has_at_its_end_is_written",
-            dynolog::what_the_process_has_at_its_end_is_written,
-        ),
+        ("a_recording_is_written_at_process_exit", dynolog::a_recording_is_written_at_process_exit),
         ("paths_elsewhere_are_not_written_to", dynolog::paths_elsewhere_are_not_written_to),
         ("a_forked_child_registers_anew", dynolog::a_forked_child_registers_anew),
         ("libtorchs_client_says_the_same", dynolog::libtorchs_client_says_the_same),
@@ -152,8 +146,8 @@ fn main() {
         ("a_training_is_scraped", scraping::a_training_is_scraped),
         #[cfg(feature = "metrics")]
         (
-            "whoever_may_not_ask_for_metrics_is_refused",
-            scraping::whoever_may_not_ask_for_metrics_is_refused,
+            "unauthorized_metrics_requests_are_rejected",
+            scraping::unauthorized_metrics_requests_are_rejected,
         ),
         #[cfg(feature = "metrics")]
         (

@@ -25,7 +25,7 @@ pub const CHECKS: &[(&str, fn())] = &[
     ("a_training_is_pushed", a_training_is_pushed),
     #[cfg(feature = "metrics")]
     ("prometheus_is_told_the_same", prometheus_is_told_the_same),
-    ("what_is_pushed_is_as_the_environment_says", what_is_pushed_is_as_the_environment_says),
+    ("pushed_metrics_follow_the_environment", pushed_metrics_follow_the_environment),
     ("troubles_of_a_collector_are_said_once", troubles_of_a_collector_are_said_once),
     (
         "a_collector_that_was_away_gets_all_that_was_counted",
@@ -36,7 +36,7 @@ pub const CHECKS: &[(&str, fn())] = &[
         a_collector_that_says_nothing_does_not_hold_up_the_end,
     ),
     ("nothing_is_pushed_unasked", nothing_is_pushed_unasked),
-    ("what_cannot_be_pushed_is_said", what_cannot_be_pushed_is_said),
+    ("failed_pushes_are_reported", failed_pushes_are_reported),
     ("a_forked_child_pushes_nothing", a_forked_child_pushes_nothing),
     #[cfg(feature = "otlp-tls")]
     ("https_is_spoken_with_whom_is_trusted", https_is_spoken_with_whom_is_trusted),
@@ -166,7 +166,7 @@ fn labels(attributes: &[KeyValue]) -> String {
     attributes.iter().map(label).collect::<Vec<_>>().join(",")
 }
 
-fn what_is_pushed_is_as_the_environment_says() {
+fn pushed_metrics_follow_the_environment() {
     let collector = Collector::start(Answer::taken());
     let more = [
         ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20secret,x-scope=vision"),
@@ -330,7 +330,7 @@ fn nothing_is_pushed_unasked() {
     assert_eq!(collector.connections(), 0);
 }
 
-fn what_cannot_be_pushed_is_said() {
+fn failed_pushes_are_reported() {
     let collector = Collector::start(Answer::taken());
     let all = environment(&collector, &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]);
     let (status, _, errors) = Program::start_in("none", "1", &all).end();

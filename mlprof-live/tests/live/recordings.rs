@@ -232,7 +232,7 @@ pub fn whole_steps_of_a_time() {
     assert_eq!(slices(&trace, "training_step"), 3);
 }
 
-pub fn who_goes_away_takes_the_recording_along() {
+pub fn a_disconnect_cancels_the_recording() {
     let mut program = Program::start("none");
     let connection = ask(&program, steps(100));
     program.steps(3);

@@ -68,7 +68,7 @@ pub fn stacks_come_beside_the_trace() {
     assert_eq!(program.end().2, "", "nobody but who asked hears of it");
 }
 
-pub fn whoever_asks_is_told_why_nothing_is_sampled() {
+pub fn clients_get_the_reason_for_missing_samples() {
     let mut program = Program::start("sampled");
     let refused = |hz: u32| {
         let mut connection = program.connect();

@@ -90,7 +90,7 @@ pub fn a_training_is_scraped() {
     assert!(!file.exists(), "the token is gone with the process");
 }
 
-pub fn whoever_may_not_ask_for_metrics_is_refused() {
+pub fn unauthorized_metrics_requests_are_rejected() {
     let scraped = Scraped::start("none", &[]);
     let answer = scraped.ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 401 Unauthorized\r\n"), "{answer}");

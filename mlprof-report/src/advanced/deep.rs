@@ -344,7 +344,7 @@ mod tests {
             change(&mut changed);
             serde_json::from_value::<ThreadCallTree>(changed)
         };
-        assert!(read(|value| drop(value["deeper"].take())).is_err(), "null is no list");
+        assert!(read(|value| drop(value["deeper"].take())).is_err(), "null is not a list");
         let before = read(|value| {
             value.as_object_mut().and_then(|fields| fields.remove("deeper"));
         });

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_follows_its_neighbours_depends_on_them() {
+    fn values_similar_to_their_neighbours_are_dependent() {
         let alternating: Vec<f64> = (0..100).map(|step| f64::from(step % 2)).collect();
         assert_eq!(Dependence::of([&alternating[..]]), Dependence(0.0));
         let growing: Vec<f64> = (0..100).map(f64::from).collect();

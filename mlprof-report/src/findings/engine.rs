@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_most_comes_first() {
+    fn findings_are_sorted_by_cost() {
         let findings = Rules::new().apply(&saving(2.0));
         let rules: Vec<_> = findings.iter().map(|finding| finding.rule.as_str()).collect();
         assert_eq!(rules, ["slow-hooks", "checkpoints"]);

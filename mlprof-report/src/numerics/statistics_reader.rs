@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_does_not_depend_on_what_the_processor_has() {
+    fn statistics_do_not_depend_on_processor_features() {
         let mut numbers: Vec<f32> = (0..10_007).map(|n| (n as f32 * 0.37).sin() * 1e3).collect();
         for (at, number) in [(5, f32::NAN), (77, f32::INFINITY), (78, 0.0), (9_000, 1e-40)] {
             numbers[at] = number;

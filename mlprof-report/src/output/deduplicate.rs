@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_reports_found_is_said_once_by_the_one_that_saw_more() {
+    fn a_finding_of_two_reports_appears_in_the_larger_one() {
         let (start, end) = ("[Callback]A.on_train_batch_start", "[Callback]A.on_train_batch_end");
         let (few, many) = (hooked(50, start, 0.02), hooked(100, end, 0.01));
         for reports in [[few.clone(), many.clone()], [many, few]] {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_one_found_is_said_and_what_saves_most_comes_first() {
+    fn single_findings_appear_in_order_of_saving() {
         let one = hooked(100, "[Callback]A.on_train_batch_end", 0.01);
         let other = hooked(50, "[Callback]B.on_train_batch_end", 0.03);
         let said = said(&[one, other]);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn who_panics_while_it_delivers_holds_nothing_back_for_ever() {
+    fn a_panic_during_delivery_releases_pending_findings() {
         let panicked = std::panic::catch_unwind(|| deliver_together(|| panic!("as asked for")));
         assert!(panicked.is_err() && HELD_BACK.with_borrow(Option::is_none));
     }

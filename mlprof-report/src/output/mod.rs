@@ -159,8 +159,8 @@ impl Output {
         self
     }
 
-    /// Whether every report is written as an HTML page, too: `{stage}-{filename}[-{rank}].html` in
-    /// the same directory. Needs the feature `html`.
+    /// Enables or disables an HTML page for each report: `{stage}-{filename}[-{rank}].html` in the
+    /// same directory. Needs the feature `html`.
     #[cfg(feature = "html")]
     #[must_use]
     pub fn html(mut self, writes: bool) -> Self {

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_file_systems_refuse_becomes_one_underscore() {
+    fn invalid_file_name_characters_become_one_underscore() {
         for character in r#"\/:*?"<>|"#.chars().chain("\n\r\t\0\u{7f}\u{202e}".chars()) {
             assert_eq!(stem([format!("a{character}b").as_str()]), "a_b", "{character:?}");
         }

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_run_has_left_is_not_taken_for_this_ones() {
+    fn files_of_an_earlier_run_are_ignored() {
         let folder = tempfile::tempdir().expect("a folder");
         for rank in [1, 2] {
             let mut old = report(rank, 0.001);

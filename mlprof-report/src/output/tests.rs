@@ -294,7 +294,7 @@ fn written(rendered: RenderedReport, setting: impl Fn(Output) -> Output) -> (Str
 }
 
 #[test]
-fn what_is_found_stands_whole_in_files_below_all_that_was_there() {
+fn findings_are_appended_whole_to_files() {
     let (text, report) = written(rendered(1.0), |output| output);
     let whole = text.strip_prefix("FIT Profiler Report\n\nNote: a note\n").expect("it is below");
     assert!(whole.starts_with("\nFindings, largest cost first\n\n1. Saving 20"), "{whole}");

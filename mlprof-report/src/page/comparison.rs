@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_get_worse_is_said_too() {
+    fn rows_without_regression_are_also_listed() {
         let compared = compare(&[side(0, "", 0.1)], &[side(0, "", 0.1)]).expect("of one program");
         let html = comparison(&compared);
         assert!(html.contains("No change for the worse reaches 1 % of the run"), "{html}");

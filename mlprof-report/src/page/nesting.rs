@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inside_stands_behind_what_is_around_it() {
+    fn inner_rows_follow_outer_rows() {
         let rows = [
             row("epoch", None),
             row("step", Some("batch")),

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_packed_is_read_back() {
+    fn packed_values_are_read_back() {
         let shapes = json!([{ "tensor": ["float32", [64, 10]] }, null]);
         let row = |index: u64| {
             let mut row = json!({

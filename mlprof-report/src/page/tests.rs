@@ -273,7 +273,7 @@ fn json_in(html: &str) -> &str {
 
 /// Checks that zeros, which are most values of op rows, take no space in the page.
 #[test]
-fn what_rows_do_not_have_takes_no_room_and_is_read_back() {
+fn missing_values_are_omitted_and_read_back() {
     let row = |index: u64| crate::tensor::KeyAverage {
         calls: 4 * index,
         ..crate::findings::samples::op(&format!("aten::op{index}"), 4, 0.25)
@@ -410,7 +410,7 @@ fn hints_stand_apart_from_what_to_do() {
 
 /// Checks that a finding of several reports appears once, as on the console.
 #[test]
-fn what_several_reports_found_is_told_once_with_links_to_all() {
+fn shared_findings_appear_once_with_all_links() {
     let finding = |sentence: &str| serde_json::json!({ "sentence": sentence, "confidence": "likely", "rule": "a" });
     let report = |sentence| serde_json::json!({ "findings": [finding(sentence)] });
     let titles = ["Simple", "Tensor", "Tensor · fit"].map(str::to_owned);

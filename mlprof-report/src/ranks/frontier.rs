@@ -161,7 +161,7 @@ mod tests {
     /// Checks that ranks that wait in `all_reduce` are not blamed for rank 2, which waits 30 ms
     /// longer for its data.
     #[test]
-    fn who_waits_is_not_blamed() {
+    fn waiting_ranks_are_not_blamed() {
         let mut table = StageTable::new(stages(), vec![0, 1, 2, 3]);
         let own = |data: i64| [data, 20, 60, 66 - data, 10];
         let step: Vec<i64> = [5, 6, 36, 5].into_iter().flat_map(own).collect();

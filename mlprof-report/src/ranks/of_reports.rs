@@ -69,7 +69,7 @@ mod tests {
     use crate::ranks::{held_up, stragglers};
 
     #[test]
-    fn who_waits_longer_for_data_is_named_over_the_steps_that_all_have() {
+    fn the_rank_that_waits_for_data_is_named_over_common_steps() {
         let mut slow = rank(1, 2, 0.031);
         slow.step_series[0].entries.drain(..5);
         let (quick, slow) = (Report::Simple(rank(0, 2, 0.001)), Report::Simple(slow));

@@ -227,7 +227,7 @@ mod tests {
 
     /// Checks that a rank with one slow step in ten is not reported.
     #[test]
-    fn who_is_slow_now_and_then_is_not_named() {
+    fn occasionally_slow_ranks_are_not_named() {
         let mut slow_once = table(4, 20, 0.05, |_, _| 1.0);
         let once = table(4, 2, 0.05, |rank, _| if rank == 1 { 3.0 } else { 1.0 });
         for step in 0..2 {
@@ -239,7 +239,7 @@ mod tests {
 
     /// Checks that a rank is not reported if its median step is slow but two in five steps are not.
     #[test]
-    fn who_is_slow_in_hardly_more_than_half_of_its_steps_is_not_named() {
+    fn ranks_slow_in_about_half_of_their_steps_are_not_named() {
         let mut now_and_then = table(4, 12, 0.05, |rank, _| if rank == 1 { 1.5 } else { 1.0 });
         let usual = table(4, 8, 0.05, |_, _| 1.0);
         assert_eq!(stragglers(&now_and_then).len(), 1, "in all of its steps");

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_below_one_stack_is_one_line() {
+    fn stacks_below_the_limit_become_one_line() {
         let mut stacks: Vec<_> =
             (0..MOST_FRAMES as u32).map(|number| node(number.checked_sub(1), 0, 0, 0)).collect();
         let last = stacks.len() as u32 - 1;

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_the_innermost_function_that_is_the_programs() {
+    fn the_waiting_function_is_the_innermost_one_of_the_program() {
         let functions = vec![
             code("app::load", "app", Some("src/main.rs")),
             code("<std::sync::mpsc::Receiver<T>>::recv", "app", None),

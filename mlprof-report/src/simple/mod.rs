@@ -49,8 +49,8 @@ pub struct SimpleReport from SimpleReportParts {
 }
 
 impl SimpleReport {
-    /// Whether `row` is one of the start-up, which came before the stage
-    /// and is no part of its wall time.
+    /// Returns `true` if `row` belongs to the start-up, which precedes the stage and is not part of
+    /// its wall time.
     pub(crate) fn is_startup(&self, row: &ActionStatistics) -> bool {
         self.header.startup.is_some()
             && row.sub_stage.is_none()

@@ -27,7 +27,7 @@ impl StepPart {
 
     /// Returns the part that an action and everything inside it belong to, or `None` if it is
     /// unknown.
-    pub fn told_by(action: Action, direction: Direction) -> Option<Self> {
+    pub fn of_action(action: Action, direction: Direction) -> Option<Self> {
         if action.kind() == ActionKind::Action {
             if names::is_waiting_for_data(action.name()) {
                 return Some(Self::Data);
@@ -36,7 +36,7 @@ impl StepPart {
                 return Some(Self::Collective);
             }
         }
-        match Phase::told_by(action, direction)? {
+        match Phase::of_action(action, direction)? {
             Phase::Forward => Some(Self::Forward),
             Phase::Backward => Some(Self::Backward),
             Phase::Optimizer => Some(Self::Optimizer),

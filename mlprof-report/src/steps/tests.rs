@@ -56,7 +56,7 @@ fn quantiles_count_steps_and_not_entries() {
 }
 
 #[test]
-fn what_is_not_there_takes_no_room_in_json_and_is_read_again() {
+fn missing_values_are_omitted_in_json_and_read_back() {
     let whole = series([step(0, 4)]);
     let json = serde_json::to_string(&whole).expect("JSON");
     assert!(!json.contains("forward_seconds") && !json.contains("count"), "{json}");

@@ -14,7 +14,7 @@ use mlprof_report::samples::{
 };
 
 /// Name of the frame for unknown callers.
-pub(super) const CUT: &str = "(callers not known)";
+pub(super) const CUT: &str = "(unknown callers)";
 
 pub(super) fn summarize(found: SampleData, of: Option<&ReportedSessions>) -> Samples {
     let totals = &found.totals;

@@ -12,33 +12,34 @@ use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_
 use clap::Parser;
 use mlprof_sql_cluster::{host_and_port, place, run};
 
-/// Does work of questions that `mlprof sql --cluster` asks.
+/// Run parts of the queries of `mlprof sql --cluster` on this machine
 #[derive(Parser)]
 #[command(name = "mlprof-sql-executor", version)]
 struct Arguments {
-    /// The scheduler that has work
+    /// Address of the scheduler
     #[arg(long, value_name = "HOST:PORT", default_value = "localhost:50050", value_parser = host_and_port)]
     scheduler: (String, u16),
-    /// Where others fetch what it computed
+    /// Address to listen on, where other executors fetch results
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50051", value_parser = place)]
     bind: SocketAddr,
-    /// A second port of the same address, at which the scheduler speaks to it
+    /// Second port of that address, which the scheduler connects to
     #[arg(long, value_name = "PORT", default_value_t = 50052)]
     port_for_scheduler: u16,
-    /// The name by which others reach this machine; by default the address that they see
+    /// Name of this machine for the other machines [default: the address that they see]
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// How many pieces of work it does at once; by default as many as it has cores
+    /// Number of parallel tasks [default: number of cores]
     #[arg(long, value_name = "COUNT")]
     cores: Option<NonZeroUsize>,
-    /// The most memory that all of them may take, in MiB; sorts and sums go to the disk beyond it.
-    /// By default a share of what the machine has
+    /// Memory limit of all tasks in MiB [default: a share of the machine's memory]
+    ///
+    /// Sorts and aggregations beyond the limit use the disk.
     #[arg(long, value_name = "MIB")]
     memory: Option<NonZeroUsize>,
-    /// Where it keeps what it computed; by default a folder that is gone when it ends
+    /// Folder for intermediate results [default: a temporary folder]
     #[arg(long, value_name = "FOLDER")]
     work_directory: Option<PathBuf>,
-    /// How often it says that it is there
+    /// Heartbeat interval in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     heartbeat: u64,
 }

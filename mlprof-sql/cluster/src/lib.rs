@@ -36,7 +36,7 @@ pub fn run(machine: impl Future<Output = Result<(), Box<dyn Error>>>) -> ExitCod
 /// Returns an error if the address does not resolve.
 pub fn place(address: &str) -> Result<SocketAddr, String> {
     let mut places = address.to_socket_addrs().map_err(|error| error.to_string())?;
-    places.next().ok_or_else(|| "that is nowhere".to_owned())
+    places.next().ok_or_else(|| "the name has no address".to_owned())
 }
 
 /// Parses a host name and a port from `HOST:PORT`. The default is Ballista's port.
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(host_and_port("head"), Ok(("head".to_owned(), 50_050)));
         assert_eq!(host_and_port("head:7"), Ok(("head".to_owned(), 7)));
         assert!(host_and_port(":7").is_err());
-        assert_eq!(host_and_port("head:x"), Err("x is no port".to_owned()));
+        assert_eq!(host_and_port("head:x"), Err("x is not a port".to_owned()));
     }
 
     #[test]

@@ -11,18 +11,19 @@ use ballista_scheduler::scheduler_process::start_server;
 use clap::Parser;
 use mlprof_sql_cluster::{place, run};
 
-/// Hands out the work of questions that `mlprof sql --cluster` asks.
+/// Distribute the queries of `mlprof sql --cluster` to the executors of a cluster
 #[derive(Parser)]
 #[command(name = "mlprof-sql-scheduler", version)]
 struct Arguments {
-    /// Where it listens
+    /// Address to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50050", value_parser = place)]
     bind: SocketAddr,
-    /// The name by which executors reach this machine
+    /// Name of this machine for the executors
     #[arg(long, value_name = "NAME", default_value = "localhost")]
     host: String,
-    /// After how long without a sign an executor is lost, and its work is done by the others; how
-    /// long to wait for one where none is left
+    /// Time in seconds without a heartbeat after which an executor counts as lost
+    ///
+    /// Its work goes to the other executors. Without any executor, queries wait as long for one.
     #[arg(long, value_name = "SECONDS", default_value_t = 180, value_parser = clap::value_parser!(u64).range(3..))]
     executor_timeout: u64,
 }

@@ -202,7 +202,7 @@ fn steps_and_what_is_in_them_are_answered_for_as_analyze_does() {
 }
 
 #[test]
-fn what_only_sql_answers_is_right() {
+fn answers_of_sql_alone_are_right() {
     let folder = tempfile::tempdir().expect("a folder");
     ranks(folder.path(), 4, 6, (1, 5_000));
     let of = |query: &str| asked(folder.path(), query);

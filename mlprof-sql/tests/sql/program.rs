@@ -91,7 +91,7 @@ fn refused(arguments: &[&str], expected: &str) {
 }
 
 #[test]
-fn what_cannot_be_answered_is_one_sentence() {
+fn failed_queries_print_one_sentence() {
     let folder = tempfile::tempdir().expect("a folder");
     let tables = path(folder.path());
     refused(&[tables, "straggler"], "it has no trace tables");
@@ -118,7 +118,7 @@ fn what_cannot_be_answered_is_one_sentence() {
 }
 
 #[test]
-fn what_can_be_read_is_read() {
+fn readable_tables_are_queried() {
     let folder = tempfile::tempdir().expect("a folder");
     ranks(folder.path(), 3, 6, (1, 5_000));
     let file = |name: &str| folder.path().join("steps").join(name);

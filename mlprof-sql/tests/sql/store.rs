@@ -82,7 +82,7 @@ fn answering(answer: &'static str) -> String {
 }
 
 #[test]
-fn what_an_object_store_refuses_is_one_sentence() {
+fn object_store_errors_are_one_sentence() {
     let endpoint = answering(
         "HTTP/1.1 403 Forbidden\r\nContent-Length: 36\r\nConnection: close\r\n\r\n<Error>SignatureDoesNotMatch</Error>",
     );

@@ -367,7 +367,7 @@ mod tests {
     /// Tests two slices whose ends are both rounded up: the outer one beyond the next slice, and
     /// the inner one beyond the outer one.
     #[test]
-    fn what_is_inside_of_something_shorter_is_shorter_still() {
+    fn inner_slices_are_cut_to_the_outer_slice() {
         let (inner, end) = (279_401_515_042_155, 279_401_515_042_155 + 602_223_177);
         let outer = inner - 145_393;
         let outer_shown = shown_end(outer, end, f64::INFINITY);
@@ -379,7 +379,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_seems_to_end_later_than_it_did(
+        fn shown_ends_are_never_later_than_real_ends(
             start in 0_i64..604_800_000_000_000,
             before in 0_i64..1_000_000,
             duration in 0_i64..1_000_000_000,

@@ -62,7 +62,7 @@ impl Around {
     /// Returns the scopes inside `action`.
     fn inside(self, action: Action, direction: Direction, end: Option<i64>) -> Self {
         let kind = action.kind();
-        let told = Phase::told_by(action, direction);
+        let told = Phase::of_action(action, direction);
         let is_op = matches!(kind, ActionKind::Op | ActionKind::Launch);
         let fetches = !is_op && INPUT.iter().any(|name| action.name().ends_with(name));
         Self {

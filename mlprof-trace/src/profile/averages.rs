@@ -31,7 +31,7 @@ impl Costs {
     pub(super) fn new(profile: &Profile) -> Self {
         let tree = &profile.tree;
         let phases = tree.inherit(|node, around: Option<&Phase>| {
-            let told = Phase::told_by(node.key.action, node.key.direction);
+            let told = Phase::of_action(node.key.action, node.key.direction);
             told.or(around.copied()).unwrap_or(Phase::Other)
         });
         let mut own_device = vec![0; tree.nodes.len()];

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_side_by_side_keeps_the_device_busy_once() {
+    fn parallel_kernels_count_once_as_busy() {
         let sums = sums(&[
             work(0, 100_000, None),
             work(20_000, 50_000, Some(0)),  // inside the first work

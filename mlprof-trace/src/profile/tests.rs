@@ -250,7 +250,7 @@ fn count(scopes: &[(u64, Scope)]) -> u64 {
 }
 
 #[test]
-fn what_overlaps_is_nobodys_parent_and_takes_nobodys_time() {
+fn overlapping_events_are_not_parents_and_take_no_time() {
     // The order is: a opens, b opens inside it, a closes, c runs, b closes. All of them are inside
     // d.
     let overlapping = Event { overlaps: true, ..event("aten::b", 20, 80, 1) };

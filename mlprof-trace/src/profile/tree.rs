@@ -198,7 +198,7 @@ impl PathTree {
             // Everything that runs while a batch is fetched belongs to the data part. Otherwise the
             // innermost action with a known part decides.
             Some(StepPart::Data) => Some(StepPart::Data),
-            around => StepPart::told_by(key.action, key.direction).or(around),
+            around => StepPart::of_action(key.action, key.direction).or(around),
         };
         let around = parent.and_then(|parent| parent.modules);
         let modules = match kind {

@@ -149,7 +149,7 @@ impl EarlyStopping {
         self.waited += 1;
         (self.waited >= self.patience).then(|| {
             let (checks, best) = (self.waited, self.best);
-            format!("{monitor} has not become better than {best} for {checks} checks")
+            format!("{monitor} did not improve on {best} in {checks} checks")
         })
     }
 
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(place(accuracy().stopping_threshold(0.9), &[0.1, 0.95]), Some(1));
         assert_eq!(place(accuracy().divergence_threshold(0.2), &[0.3, 0.1]), Some(1));
         let (_, reason) = stops(loss().patience(1), &[3., 4.]).expect("stopped");
-        assert_eq!(reason, "loss has not become better than 3 for 1 checks");
+        assert_eq!(reason, "loss did not improve on 3 in 1 checks");
     }
 
     #[test]

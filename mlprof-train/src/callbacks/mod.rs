@@ -16,8 +16,8 @@ fn monitored(trainer: &TrainerState, monitor: &str) -> Result<f64> {
     trainer.metric(monitor).ok_or_else(|| {
         let known: Vec<String> = trainer.metrics().into_keys().collect();
         format!(
-            "cannot find the metric {monitor:?}: log it by trainer.log({monitor:?}, …), or monitor one \
-             of those that were logged: {}",
+            "cannot find the metric {monitor:?}: log it with trainer.log({monitor:?}, …), or \
+             monitor one of the logged metrics: {}",
             if known.is_empty() { "none".to_owned() } else { known.join(", ") }
         )
         .into()

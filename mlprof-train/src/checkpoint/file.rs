@@ -44,7 +44,7 @@ impl Checkpoint {
         let mut tensors: Vec<(String, &SavedTensor)> =
             weights.map(|(name, tensor)| (name.to_owned(), tensor)).collect();
         if let Some((name, _)) = tensors.iter().find(|(name, _)| name.starts_with(PREFIX)) {
-            return Err(format!("the weight {name:?} has a name that is reserved").into());
+            return Err(format!("the weight name {name:?} is reserved").into());
         }
         let mut values = HashMap::new();
         for (section, state) in &self.sections {
@@ -59,8 +59,8 @@ impl Checkpoint {
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let foreign =
-            "it is not a checkpoint of mlprof's trainer, but weights alone or another format";
+        let foreign = "it is not a checkpoint of mlprof's trainer: it contains only weights, or has another \
+             format";
         let damaged = |error| format!("it is damaged, or not a checkpoint: {error}");
         let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
         let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
@@ -84,7 +84,7 @@ impl Checkpoint {
         let version: u32 = found.section(TRAINER).ok_or(foreign)?.get("version")?;
         if version != super::VERSION {
             return Err(format!(
-                "its format is {version}, and this mlprof reads {}",
+                "it has format version {version}, and this mlprof supports version {}",
                 super::VERSION
             )
             .into());
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_data_is_read_back() {
         let bytes = checkpoint().to_bytes().expect("written");
         assert_eq!(Checkpoint::from_bytes(&bytes).expect("read"), checkpoint());
         let plain = SafeTensors::deserialize(&bytes).expect("safetensors");

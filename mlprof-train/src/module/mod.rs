@@ -284,8 +284,8 @@ pub trait TrainModule: Sized {
     /// An error ends the fit, after its report. Earlier checkpoints stay.
     fn save_checkpoint(&mut self, path: &Path) -> Result<()> {
         let _ = path;
-        Err("the module has no save_checkpoint: implement TrainModule::save_checkpoint, or leave \
-             checkpoint_dir out"
+        Err("cannot save checkpoints: the module does not implement TrainModule::save_checkpoint; \
+             implement it, or do not set checkpoint_dir"
             .into())
     }
 

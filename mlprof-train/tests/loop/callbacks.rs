@@ -46,7 +46,7 @@ fn early_stopping_ends_a_fit_and_its_count_is_in_checkpoints() {
     let outcome = fit(&mut trainer().checkpoint_dir(folder.path()), None);
     assert_eq!(outcome.epochs, 4);
     let StopReason::Requested(reason) = &outcome.stopped else { panic!("{outcome:?}") };
-    assert_eq!(reason, "score has not become better than 2 for 2 checks");
+    assert_eq!(reason, "score did not improve on 2 in 2 checks");
     // The fit resumes after the first of the two checks without a better score.
     let path = folder.path().join("epoch=2-step=30.safetensors");
     assert_eq!(fit(&mut trainer(), Some(&path)), outcome);
@@ -57,7 +57,7 @@ fn early_stopping_ends_a_fit_and_its_count_is_in_checkpoints() {
         self::trainer(1).callback(scores()).callback(missing).fit(&mut module, &shuffled, None);
     let error = format!("{:?}", error.expect_err("no such metric"));
     assert!(error.contains("cannot find the metric \"acuracy\""), "{error}");
-    assert!(error.contains("those that were logged: score"), "{error}");
+    assert!(error.contains("one of the logged metrics: score"), "{error}");
     let mut lenient = self::trainer(1).callback(EarlyStopping::new("x", Mode::Min).strict(false));
     assert_eq!(fit(&mut lenient, None).epochs, 1);
 }
@@ -115,7 +115,7 @@ fn paths_tell_which_checkpoint_is_the_best() {
 }
 
 #[test]
-fn what_is_kept_goes_on_after_resuming_and_leaves_what_others_saved() {
+fn kept_checkpoints_continue_after_resuming() {
     let folder = tempfile::tempdir().expect("a folder");
     let scores = || Scores(vec![2., 5., 3., 4., 6., 1.]);
     let run = |epochs, from: Option<&Path>, folder: &Path| {

@@ -169,7 +169,10 @@ fn a_loader_that_gives_less_than_it_promised_is_named() {
     }
     let loader = |_: &EpochContext| Liar;
     let error = trainer().fit(&mut Triple::default(), &loader, None).expect_err("it failed");
-    assert!(format!("{error:?}").ends_with("it promised 3 batches and gave 0"), "{error}");
+    assert!(
+        format!("{error:?}").ends_with("its size hint was 3 batches, but it yielded 0"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -177,12 +180,12 @@ fn empty_data_is_an_error_and_a_limit_of_zero_is_a_wish() {
     let watched = Watched::new();
     let mut trainer_ = trainer().profiler(watched.profiler.clone());
     let error = trainer_.fit(&mut Triple::default(), &inputs(0), None).expect_err("it failed");
-    assert!(format!("{error:?}").starts_with("the training loader gave no batch"), "{error}");
+    assert!(format!("{error:?}").starts_with("the training loader yielded no batch"), "{error}");
     assert!(watched.delivered("fit").contains("on_train_epoch_start"));
 
     let error =
         trainer().fit(&mut Triple::default(), &inputs(3), Some(&inputs(0))).expect_err("it failed");
-    assert!(format!("{error:?}").starts_with("the validation loader gave no batch"), "{error}");
+    assert!(format!("{error:?}").starts_with("the validation loader yielded no batch"), "{error}");
 
     let mut trainer = trainer().limit_train_batches(0);
     let outcome = trainer.fit(&mut Triple::default(), &inputs(3), None).expect("skipped");

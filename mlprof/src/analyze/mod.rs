@@ -113,7 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
 }
 
 fn print_all(arguments: &Arguments, sources: &[Source]) -> Result<ExitCode, Error> {
-    let print = |text: &str| report::heard(write(text));
+    let print = |text: &str| report::ignore_closed_pipe(write(text));
     // The JSON document is printed only when it is complete, so a failure prints no partial
     // document.
     let mut json = String::from("{\"traces\":[");

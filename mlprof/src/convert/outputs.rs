@@ -84,7 +84,7 @@ fn outputs_to_standard_output(outputs: Vec<Output>, arguments: &Arguments) -> Re
     let mut out = BufWriter::with_capacity(1 << 16, StandardStream::Output);
     let mut written = outputs.into_iter().try_for_each(|output| (output.write)(&mut out));
     written = written.and_then(|()| out.flush());
-    crate::report::heard(written)
+    crate::report::ignore_closed_pipe(written)
 }
 
 /// Returns the path of each output.

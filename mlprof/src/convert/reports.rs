@@ -70,7 +70,7 @@ fn without_stacks(report: &Report) -> (&'static str, &'static str) {
         ),
         Report::Lines(_) => ("a lines report", "it contains totals per line and no call tree"),
         Report::Numerics(_) => ("a numerics report", "it contains tensor values and no times"),
-        _ => ("this report", "this version does not know its kind"),
+        _ => ("this report", "this version does not support this kind of report"),
     }
 }
 

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_has_left_is_removed_and_nothing_else() {
+    fn only_files_of_killed_processes_are_removed() {
         let around = tempfile::tempdir().expect("a folder");
         let folder = folder_in(&around, "mlprof");
         let own = ProcessIdentity::own();

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_inside_is_further_to_the_right() {
+    fn inner_actions_are_indented() {
         let open = |action: &str, seconds| OpenAction { action: action.into(), seconds };
         let thread = OpenThread {
             thread: "main".into(),
@@ -115,15 +115,14 @@ main
         let main = vec![
             frame("read", "libc.so.6", None),
             frame("data::load", "digits", Some(("src/data.rs", 12))),
-            frame("(callers not known)", "", None),
+            frame("(unknown callers)", "", None),
         ];
         let stacks = vec![stack("main", 4711, main), stack("loader", 4712, Vec::new())];
         let dump = Dump { threads: Vec::new(), stacks, notes: vec!["no profiler".into()] };
-        let expected = "\
-main (thread 4711) is in
+        let expected = "main (thread 4711) is in
   read (libc.so.6)
   data::load (src/data.rs:12)
-  (callers not known)
+  (unknown callers)
 loader (thread 4712) is in
   (unknown: the thread could not be interrupted)
 note: no profiler

@@ -29,7 +29,7 @@ impl Listed {
     }
 
     /// Creates the entry for a process that did not answer. `program` is its file name, if known.
-    #[cfg_attr(not(unix), expect(dead_code, reason = "nobody is asked"))]
+    #[cfg_attr(not(unix), expect(dead_code, reason = "used only on Unix"))]
     pub(super) fn unanswered(name: ProcessName, program: Option<String>, why: String) -> Self {
         let state = ProcessState {
             version: VERSION,

@@ -50,7 +50,7 @@ pub(crate) fn reports(process: ProcessName) -> Result<Vec<Value>, Error> {
 }
 
 /// Returns `false` if the reader has closed the pipe, as `head` does. This is not an error.
-fn heard(written: io::Result<()>) -> Result<bool, Error> {
+fn has_reader(written: io::Result<()>) -> Result<bool, Error> {
     match written {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
@@ -59,7 +59,7 @@ fn heard(written: io::Result<()>) -> Result<bool, Error> {
 }
 
 fn print(text: &str) -> Result<bool, Error> {
-    heard(files::print(StandardStream::Output, text.as_bytes()))
+    has_reader(files::print(StandardStream::Output, text.as_bytes()))
 }
 
 #[cfg(test)]

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn who_claims_the_same_rank_is_not_guessed() {
+    fn processes_with_the_same_rank_are_not_guessed() {
         let all = [state(10, 0, "1"), state(11, 0, "1"), state(12, 1, "1"), state(13, 1, "1")];
         let (found, notes) = chosen_of(&all);
         assert_eq!(found, [(0, 10)], "the one that was named is");

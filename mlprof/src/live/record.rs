@@ -121,7 +121,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let group = if arguments.only { None } else { ranks::group_of(arguments.process)? };
     let Some(group) = group else {
         let (files, recorded) = record(arguments)?;
-        say(format_args!("mlprof: {}", told(&recorded)));
+        say(format_args!("mlprof: {}", summary_of(&recorded)));
         return print(&files.lines()).map(drop);
     };
     group.notes.iter().for_each(|note| say(format_args!("note: {note}")));
@@ -129,7 +129,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     for (rank, process, result) in record_all(group, arguments) {
         match result {
             Ok((files, recorded)) => {
-                say(format_args!("mlprof: rank {rank}: {}", told(&recorded)));
+                say(format_args!("mlprof: rank {rank}: {}", summary_of(&recorded)));
                 paths += &files.lines();
             }
             Err(error) => {
@@ -254,7 +254,7 @@ impl Names<'_> {
 }
 
 /// Formats a one-line summary of a recording, with notes such as dropped events.
-fn told(recorded: &Recorded) -> String {
+fn summary_of(recorded: &Recorded) -> String {
     let Recorded { steps, events, ops, dropped, .. } = recorded;
     let last = |first: u64| first.saturating_add(*steps).saturating_sub(1);
     let which = recorded.first_step.map(|first| format!(" ({first} to {})", last(first)));

@@ -161,7 +161,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         true => report::json(serde_json::to_string(&ranks))? + "\n",
         false => ranks.text(),
     };
-    report::heard(print(StandardStream::Output, text.as_bytes()))?;
+    report::ignore_closed_pipe(print(StandardStream::Output, text.as_bytes()))?;
     Ok(end)
 }
 

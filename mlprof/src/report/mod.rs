@@ -282,7 +282,7 @@ fn print(text: &str, is_json: bool) -> Result<(), Error> {
             false => writeln!(shown, "{line}"),
         };
     }
-    heard(files::print(StandardStream::Output, shown.as_bytes()))
+    ignore_closed_pipe(files::print(StandardStream::Output, shown.as_bytes()))
 }
 
 /// Converts a serialisation error into a write error for standard output.
@@ -291,7 +291,7 @@ pub(crate) fn json(made: Result<String, serde_json::Error>) -> Result<String, Er
 }
 
 /// Ignores a closed pipe, for example if `head` stops reading.
-pub(crate) fn heard(written: io::Result<()>) -> Result<(), Error> {
+pub(crate) fn ignore_closed_pipe(written: io::Result<()>) -> Result<(), Error> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Error::Write { path: "standard output".into(), error })

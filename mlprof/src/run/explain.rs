@@ -197,7 +197,7 @@ mod tests {
     use mlprof_instrument::Unread;
 
     #[test]
-    fn what_is_left_out_is_counted_by_its_reasons() {
+    fn omitted_functions_are_counted_by_reason() {
         let left_out = |path: &str, line: u32, reason: &str| LeftOut {
             path: path.into(),
             file: "lib.rs".into(),

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_is_the_reason_where_all_was() {
+    fn omissions_are_the_reason_if_everything_was_omitted() {
         let plan = plan();
         let left_out = LeftOut {
             path: "one::f".into(),

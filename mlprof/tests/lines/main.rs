@@ -75,7 +75,7 @@ fn the_same_hits_as_in_python() {
 }
 
 #[test]
-fn what_must_still_compile() {
+fn instrumented_programs_still_compile() {
     check("awkward", "2021");
     check("awkward", "2024");
 }

@@ -67,7 +67,7 @@ pub fn one_that_is_stopped() {
     assert!(now.iter().all(|it| it["unanswered"].is_null()), "it answers again: {now:?}");
 }
 
-pub fn what_waits_is_cancelled() {
+pub fn waiting_requests_are_cancelled() {
     let (runtime, traces) = (folder(), folder());
     let rank = Rank::start(runtime.path(), 0, 1, &[]);
     let process = rank.process().to_string();

@@ -25,11 +25,11 @@ fn main() {
         ("all_ranks_are_recorded_at_the_same_steps", recorded::all_at_the_same_steps),
         ("a_parent_is_enough_to_find_them", recorded::a_parent_is_enough),
         ("a_time_begins_for_all_of_them", recorded::a_time_begins_for_all),
-        ("who_records_already_is_said", recorded::who_records_already_is_said),
-        ("who_goes_away_is_said", recorded::who_goes_away_is_said),
+        ("an_active_recording_is_named", recorded::an_active_recording_is_named),
+        ("disconnected_ranks_are_reported", recorded::disconnected_ranks_are_reported),
         ("one_can_be_recorded_alone", recorded::one_alone),
         ("one_that_is_stopped_delays_nobody", listed::one_that_is_stopped),
-        ("what_waits_is_cancelled", listed::what_waits_is_cancelled),
+        ("waiting_requests_are_cancelled", listed::waiting_requests_are_cancelled),
         ("processes_of_containers_are_told_apart", listed::processes_of_containers),
     ];
     for (name, check) in checks {

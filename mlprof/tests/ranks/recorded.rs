@@ -28,7 +28,7 @@ struct Place {
 }
 
 /// Output of the command.
-struct Said {
+struct CommandOutput {
     is_success: bool,
     paths: Vec<PathBuf>,
     errors: String,
@@ -81,10 +81,10 @@ impl Place {
     }
 }
 
-fn said(command: Child) -> Said {
+fn output_of(command: Child) -> CommandOutput {
     let output = command.wait_with_output().expect("it ends");
     let text = String::from_utf8(output.stdout).expect("text");
-    Said {
+    CommandOutput {
         is_success: output.status.success(),
         paths: text.lines().map(PathBuf::from).collect(),
         errors: String::from_utf8(output.stderr).expect("text"),
@@ -121,7 +121,7 @@ pub fn all_at_the_same_steps() {
     let command = place.record(&second, &["--steps", "3"], &[&first, &second]);
     first.tell(ENOUGH);
     second.tell(ENOUGH);
-    let said = said(command);
+    let said = output_of(command);
     assert!(said.is_success, "{}", said.errors);
     let [zero, one] = &said.paths[..] else { panic!("{:?}", said.paths) };
     assert!(name(zero).starts_with(&format!("{}-rank0.", first.process())), "{zero:?}");
@@ -143,7 +143,7 @@ pub fn a_parent_is_enough() {
     let command = place.record(&first, &["--steps", "1"], &[&first, &second]);
     first.tell(ENOUGH);
     second.tell(ENOUGH);
-    let said = said(command);
+    let said = output_of(command);
     assert_eq!((said.is_success, said.paths.len()), (true, 2), "{}", said.errors);
     assert_eq!(read(&said.paths[0]).1, read(&said.paths[1]).1);
     assert!(!said.errors.contains("note: "), "{}", said.errors);
@@ -157,11 +157,11 @@ pub fn a_time_begins_for_all() {
     let command = place.record(&first, &["--seconds", "3"], &[&first, &second]);
     first.tell(6 * ENOUGH);
     second.tell(6 * ENOUGH);
-    let said = said(command);
+    let said = output_of(command);
     assert_eq!((said.is_success, said.paths.len()), (true, 2), "{}", said.errors);
 }
 
-pub fn who_records_already_is_said() {
+pub fn an_active_recording_is_named() {
     let place = Place::new();
     let (mut first, mut second) = (place.rank(0, 2, &[PORT]), place.rank(1, 2, &[PORT]));
     let busy = place.connect(second.process());
@@ -170,7 +170,7 @@ pub fn who_records_already_is_said() {
     let command = place.record(&first, &["--steps", "2"], &[&first, &second]);
     first.tell(ENOUGH);
     second.tell(ENOUGH);
-    let recorded = said(command);
+    let recorded = output_of(command);
     assert_eq!((recorded.is_success, recorded.paths.len()), (true, 1), "{}", recorded.errors);
     assert_eq!(read(&recorded.paths[0]).1.len(), 2);
     let expected = format!(
@@ -182,13 +182,13 @@ pub fn who_records_already_is_said() {
     assert!(recorded.errors.contains(&expected), "{}", recorded.errors);
 }
 
-pub fn who_goes_away_is_said() {
+pub fn disconnected_ranks_are_reported() {
     let place = Place::new();
     let (mut first, mut second) = (place.rank(0, 2, &[PORT]), place.rank(1, 2, &[PORT]));
     let command = place.record(&first, &["--steps", "2"], &[&first, &second]);
     second.kill();
     first.tell(ENOUGH);
-    let one = said(command);
+    let one = output_of(command);
     assert_eq!((one.is_success, one.paths.len()), (true, 1), "{}", one.errors);
     let expected = format!("rank 1 (process {}) is not recorded: ", second.process());
     assert!(one.errors.contains(&expected), "{}", one.errors);
@@ -198,7 +198,7 @@ pub fn who_goes_away_is_said() {
     let command = place.record(&first, &["--steps", "2"], &[&first, &second]);
     first.kill();
     drop(second);
-    let none = said(command);
+    let none = output_of(command);
     assert!(!none.is_success && none.paths.is_empty(), "{}", none.errors);
     assert!(none.errors.contains("cannot record any of the 2 reachable ranks"), "{}", none.errors);
 }
@@ -209,7 +209,7 @@ pub fn one_alone() {
     let command = place.record(&first, &["--steps", "2", "--only"], &[&first]);
     assert!(!place.is_recording(&second), "nobody asked for it");
     first.tell(ENOUGH);
-    let said = said(command);
+    let said = output_of(command);
     let [path] = &said.paths[..] else { panic!("{:?}", said.paths) };
     assert!(name(path).starts_with(&format!("{}.", first.process())), "{path:?}");
     assert_eq!((said.is_success, read(path).1.len()), (true, 2), "{}", said.errors);

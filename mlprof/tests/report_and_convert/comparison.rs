@@ -48,7 +48,7 @@ fn sides() -> Sides {
 }
 
 #[test]
-fn what_got_slower_is_printed_and_named() {
+fn regressions_are_printed_with_their_names() {
     let Sides { before, slower, folder: _folder } = sides();
     let told = printed(&["report", text(&slower), "--against", text(&before)]);
     assert!(told.starts_with("Before and after: Simple, fit\nBefore: 1 run"), "{told}");
@@ -156,7 +156,7 @@ fn each_kind_is_compared_with_its_own() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_said_in_a_sentence() {
+fn incomparable_reports_print_one_sentence() {
     let Sides { folder, before, slower } = sides();
     let other = folder.report("advanced.json", &advanced());
     let json = forward(1.0, 100).to_json().expect("JSON");

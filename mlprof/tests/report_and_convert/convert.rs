@@ -150,7 +150,7 @@ fn speedscope_has_a_profile_per_thread() {
 }
 
 #[test]
-fn what_cannot_be_converted_says_why_and_what_can() {
+fn failed_conversions_name_reason_and_alternatives() {
     let folder = Folder::new();
     let ops = folder.report("ops.json", &tensor(&Folder::new()).report);
     let functions = folder.report("functions.json", &advanced());

@@ -53,7 +53,7 @@ fn every_error_says_which_file_and_what_is_wrong_with_it() {
 }
 
 #[test]
-fn what_is_compressed_is_read_whatever_it_is_called() {
+fn compressed_files_are_read_under_any_name() {
     let folder = Folder::new();
     let report = counted();
     let plain = folder.report("plain.json", &report);

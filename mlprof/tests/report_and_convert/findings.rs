@@ -118,7 +118,7 @@ fn several_ranks_are_looked_at_side_by_side() {
 
 /// A report that contains findings prints them below its tables, as the profiler did.
 #[test]
-fn what_was_told_is_printed_again() {
+fn findings_are_printed_again() {
     let folder = Folder::new();
     let report = waited(5.0);
     let without = printed(&["report", text(&folder.report("without.json", &report))]);

@@ -191,7 +191,7 @@ fn headings_are_bold_on_a_terminal_only() {
 }
 
 #[test]
-fn somebody_who_stops_reading_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let folder = Folder::new();
     let file = folder.report("run.json", &simple());
     let (reader, writer) = std::io::pipe().expect("a pipe");

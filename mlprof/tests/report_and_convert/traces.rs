@@ -134,7 +134,7 @@ fn slices_that_outlive_what_is_around_them_are_counted_once_and_said() {
 
 /// A trace may be truncated because the process was interrupted.
 #[test]
-fn what_there_is_of_a_trace_is_converted() {
+fn readable_parts_of_a_trace_are_converted() {
     let folder = Folder::new();
     let whole = unpacked(&tensor(&folder));
     let events = whole.find("\"name\":\"gemm").unwrap_or(whole.len() * 3 / 4);

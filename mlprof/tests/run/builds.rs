@@ -2,14 +2,14 @@
 
 use std::process::Command;
 
-use super::shop::{Finished, MLPROF, Shop, arguments};
+use super::shop::{Finished, MLPROF, TestProject, arguments};
 
 /// A copy of the program in `tests/builds`.
-pub struct Builds(pub Shop);
+pub struct Builds(pub TestProject);
 
 impl Builds {
     pub fn new() -> Self {
-        Self(Shop::copy_of("builds"))
+        Self(TestProject::copy_of("builds"))
     }
 
     /// Returns a command in the program's folder, without environment variables that configure

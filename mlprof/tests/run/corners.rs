@@ -1,9 +1,9 @@
 //! Tests that functions that are difficult to instrument behave as without hooks.
 
-use super::shop::{Finished, Shop};
+use super::shop::{Finished, TestProject};
 
-fn corner() -> Shop {
-    Shop::below("corner", "app")
+fn corner() -> TestProject {
+    TestProject::below("corner", "app")
 }
 
 /// Returns the panic messages without the thread number.

@@ -48,7 +48,7 @@ fn other_hooks_are_built_in_the_newer_layout_of_cargo_too() {
 }
 
 #[test]
-fn what_a_command_builds_elsewhere_has_no_hooks_and_that_is_said() {
+fn builds_in_other_folders_have_no_hooks_and_a_warning() {
     let builds = Builds::new();
     builds.write_script("build.sh", "cargo build --target-dir out && out/debug/app");
     let run = builds.mlprof("./build.sh");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mlprof_core::{ActionKind, Report};
 
-use super::shop::Shop;
+use super::shop::TestProject;
 
 fn expected(lines: &[(&str, u64)]) -> BTreeMap<String, u64> {
     lines.iter().map(|(name, calls)| ((*name).to_owned(), *calls)).collect()
@@ -17,8 +17,8 @@ fn fibonacci_calls(n: u32) -> u64 {
 
 #[test]
 fn calls_of_every_kind_of_function_are_counted_exactly() {
-    let shop = Shop::open();
-    let run = shop.mlprof("--functions counting::*", "cargo run --release");
+    let project = TestProject::open();
+    let run = project.mlprof("--functions counting::*", "cargo run --release");
     assert_eq!(run.code, Some(0), "{run:?}");
     let fibonacci = (0..10).map(fibonacci_calls).sum();
     let all = expected(&[
@@ -32,29 +32,29 @@ fn calls_of_every_kind_of_function_are_counted_exactly() {
         ("counting::add_slowly", 1),
         ("counting::made_twice", 1),
     ]);
-    assert_eq!(shop.calls(), all);
+    assert_eq!(project.calls(), all);
     assert!(run.stderr.contains("counting::fibonacci"), "the table is printed: {run:?}");
     assert!(run.stderr.contains("(counting::add_slowly) (polled 2 times)"), "{run:?}");
-    assert_eq!(shop.polls().get("counting::add_slowly"), Some(&2));
-    assert_eq!(shop.polls().get("counting::leaf"), Some(&0));
+    assert_eq!(project.polls().get("counting::add_slowly"), Some(&2));
+    assert_eq!(project.polls().get("counting::leaf"), Some(&0));
     assert!(run.stderr.contains("left out"), "constant is a const fn: {run:?}");
 
     // If other functions of a crate are selected, only that crate and its dependents are
     // recompiled.
-    shop.forget_results();
-    let run = shop.mlprof(
+    project.forget_results();
+    let run = project.mlprof(
         "--functions counting::leaf,counting::tw* --except counting::twice --quiet --explain",
         "cargo run --release",
     );
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert_eq!(shop.calls(), expected(&[("counting::leaf", 100)]));
+    assert_eq!(project.calls(), expected(&[("counting::leaf", 100)]));
     assert!(run.stderr.contains("Compiling counting"), "{run:?}");
     assert!(!run.stderr.contains("Compiling tools"), "{run:?}");
     assert!(!run.stderr.contains("Profile stats for"), "quiet: {run:?}");
     assert!(run.stderr.contains("function counting::leaf"), "explained: {run:?}");
 
     // An identical run recompiles nothing.
-    let run = shop.mlprof(
+    let run = project.mlprof(
         "--functions counting::leaf,counting::tw* --except counting::twice",
         "cargo run --release",
     );
@@ -65,18 +65,18 @@ fn calls_of_every_kind_of_function_are_counted_exactly() {
 /// written.
 #[test]
 fn all_results_are_one_page_where_that_is_asked_for() {
-    let shop = Shop::open();
-    let run = shop.mlprof("--functions tools::* --quiet", "cargo run");
+    let project = TestProject::open();
+    let run = project.mlprof("--functions tools::* --quiet", "cargo run");
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert!(!shop.path("mlprof-results/report.html").exists(), "nobody asked");
-    let run = shop.mlprof("--functions counting::leaf --html --quiet", "cargo run");
+    assert!(!project.path("mlprof-results/report.html").exists(), "nobody asked");
+    let run = project.mlprof("--functions counting::leaf --html --quiet", "cargo run");
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.stderr.contains("  report.html"), "{run:?}");
-    let html = std::fs::read_to_string(shop.path("mlprof-results/report.html")).expect("a page");
+    let html = std::fs::read_to_string(project.path("mlprof-results/report.html")).expect("a page");
     assert!(html.contains(">counting::leaf<") && html.contains("default-src 'none'"), "{html}");
     assert_eq!(html.matches("<section class=report").count(), 1, "one report: {html}");
-    shop.forget_results();
-    let run = shop.mlprof("--functions counting::leaf --html --quiet", "cargo build");
+    project.forget_results();
+    let run = project.mlprof("--functions counting::leaf --html --quiet", "cargo build");
     assert!(
         run.stderr.contains("cannot write an HTML page: the command wrote no report"),
         "{run:?}"
@@ -85,10 +85,10 @@ fn all_results_are_one_page_where_that_is_asked_for() {
 
 #[test]
 fn in_the_table_of_ops_a_call_is_a_call_too() {
-    let shop = Shop::open();
-    let run = shop.mlprof("--ops candle --functions counting::add_slowly", "cargo run");
+    let project = TestProject::open();
+    let run = project.mlprof("--ops candle --functions counting::add_slowly", "cargo run");
     assert_eq!(run.code, Some(0), "{run:?}");
-    let tables = shop.reports().into_values().filter_map(|report| match report {
+    let tables = project.reports().into_values().filter_map(|report| match report {
         Report::Tensor(report) => Some(report.key_averages),
         _ => None,
     });
@@ -99,9 +99,9 @@ fn in_the_table_of_ops_a_call_is_a_call_too() {
 }
 
 #[test]
-fn what_is_made_elsewhere_is_explained() {
-    let shop = Shop::open();
-    let run = shop.mlprof("--functions app::** --explain", "cargo build");
+fn functions_generated_elsewhere_are_explained() {
+    let project = TestProject::open();
+    let run = project.mlprof("--functions app::** --explain", "cargo build");
     assert_eq!(run.code, Some(0), "{run:?}");
     let included = "left out include!(concat!(env!(\"OUT_DIR\"),\"/made.rs\")): the included file gets no hooks";
     assert!(run.stderr.contains(included), "{run:?}");
@@ -109,19 +109,19 @@ fn what_is_made_elsewhere_is_explained() {
 
 #[test]
 fn the_programs_own_functions_tests_and_child_processes_are_measured() {
-    let shop = Shop::open();
-    let run = shop.mlprof("--functions app::block_on", "cargo run -- spawn");
+    let project = TestProject::open();
+    let run = project.mlprof("--functions app::block_on", "cargo run -- spawn");
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert_eq!(shop.reports().len(), 2, "the program and the one that it started");
-    assert_eq!(shop.calls(), expected(&[("app::block_on", 2)]));
+    assert_eq!(project.reports().len(), 2, "the program and the one that it started");
+    assert_eq!(project.calls(), expected(&[("app::block_on", 2)]));
 
-    shop.forget_results();
-    let run = shop.mlprof("--functions counting::*,tools::*", "cargo test --workspace");
+    project.forget_results();
+    let run = project.mlprof("--functions counting::*,tools::*", "cargo test --workspace");
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.stdout.contains("fibonacci_of_ten ... ok"), "{run:?}");
     assert!(
         run.stdout.contains("tools/src/lib.rs - documented"),
         "doctests are linked, too: {run:?}"
     );
-    assert_eq!(shop.calls().get("counting::fibonacci"), Some(&fibonacci_calls(10)), "{run:?}");
+    assert_eq!(project.calls().get("counting::fibonacci"), Some(&fibonacci_calls(10)), "{run:?}");
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use super::own_numbers;
-use super::shop::{MLPROF, Shop, arguments};
+use super::shop::{MLPROF, TestProject, arguments};
 
 /// Returns the state of a process as reported by the system. Returns `None` if it has ended or is
 /// in another session.
@@ -31,25 +31,25 @@ pub fn eventually(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-fn interrupt(shop: &Shop, mlprof: &Child) {
-    let sent = shop.run("kill", &["-INT", &mlprof.id().to_string()]);
+fn interrupt(project: &TestProject, mlprof: &Child) {
+    let sent = project.run("kill", &["-INT", &mlprof.id().to_string()]);
     assert_eq!(sent.code, Some(0), "{sent:?}");
 }
 
 #[test]
 fn the_program_is_told_and_its_report_is_there() {
-    let shop = Shop::copy_of("endings");
+    let project = TestProject::copy_of("endings");
     let words = arguments("--functions endings::leaf", "cargo run -- wait");
-    let mut command = shop.command(MLPROF, &words);
+    let mut command = project.command(MLPROF, &words);
     let mut mlprof =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     let mut lines = BufReader::new(mlprof.stdout.take().expect("piped")).lines();
     assert!(lines.any(|line| line.is_ok_and(|line| line == "waiting")));
-    interrupt(&shop, &mlprof);
+    interrupt(&project, &mlprof);
     let ended = mlprof.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert_eq!(ended.status.signal(), Some(2), "{said}");
-    assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "{said}");
+    assert_eq!(project.calls().get("endings::leaf"), Some(&100), "{said}");
     assert!(
         said.contains("ended by SIGINT") && said.contains("to print tables in another order"),
         "{said}"
@@ -61,16 +61,16 @@ fn the_program_is_told_and_its_report_is_there() {
 #[test]
 fn the_first_process_of_a_container_passes_signals_on_and_ends() {
     let Some(way) = own_numbers::way() else { return };
-    let shop = Shop::copy_of("endings");
+    let project = TestProject::copy_of("endings");
     let contained = |words: &str| {
         let words = arguments("--functions endings::leaf", words);
-        shop.command(way[0], &[&way[1..], &[MLPROF], &words].concat())
+        project.command(way[0], &[&way[1..], &[MLPROF], &words].concat())
     };
     let run = contained("cargo run").output().expect("it runs");
     assert!(run.status.success(), "{run:?}");
-    assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "{run:?}");
+    assert_eq!(project.calls().get("endings::leaf"), Some(&100), "{run:?}");
     assert!(String::from_utf8_lossy(&run.stdout).contains("end\n"), "{run:?}");
-    shop.forget_results();
+    project.forget_results();
 
     let mut unshare = contained("cargo run -- wait");
     let mut unshare =
@@ -80,26 +80,26 @@ fn the_first_process_of_a_container_passes_signals_on_and_ends() {
     let parent = unshare.id();
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
     let first = children.expect("it has some").trim().to_owned();
-    let sent = shop.run("kill", &["-TERM", &first]);
+    let sent = project.run("kill", &["-TERM", &first]);
     assert_eq!(sent.code, Some(0), "{sent:?}");
     let ended = unshare.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert_eq!(ended.status.code(), Some(128 + 15), "{said}");
-    assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "{said}");
+    assert_eq!(project.calls().get("endings::leaf"), Some(&100), "{said}");
     assert!(said.contains("ended by SIGTERM"), "{said}");
 }
 
 #[test]
 fn a_build_ends() {
-    let shop = Shop::copy_of("endings");
-    let told = shop.path("building");
+    let project = TestProject::copy_of("endings");
+    let told = project.path("building");
     let words = arguments("--functions endings::leaf", "cargo run");
-    let mut command = shop.command(MLPROF, &words);
+    let mut command = project.command(MLPROF, &words);
     command.env("ENDINGS_SLOW_BUILD", &told).stdout(Stdio::null()).stderr(Stdio::null());
     let mut mlprof = command.spawn().expect("it runs");
     eventually("the build script runs", || Path::new(&told).exists());
     let script = std::fs::read_to_string(&told).expect("its number");
-    interrupt(&shop, &mlprof);
+    interrupt(&project, &mlprof);
     let status = mlprof.wait().expect("it ends");
     assert!(!status.success(), "{status}");
     eventually("the build script ends", || !is_alive(&script));

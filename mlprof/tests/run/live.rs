@@ -8,7 +8,7 @@ use mlprof_events::live::ProcessState;
 use tempfile::TempDir;
 
 use super::interrupted::eventually;
-use super::shop::{Finished, MLPROF, Shop, arguments};
+use super::shop::{Finished, MLPROF, TestProject, arguments};
 
 /// Rule file in which the end of each call of `work` is the end of a training step.
 const STEPS: &str = r#"
@@ -25,7 +25,7 @@ name = "optimizer_step"
 
 /// A program that runs until it receives a signal.
 struct Running {
-    shop: Shop,
+    project: TestProject,
     runtime: TempDir,
     mlprof: Child,
     _lines: Lines<BufReader<ChildStdout>>,
@@ -33,20 +33,21 @@ struct Running {
 
 impl Running {
     fn start(options: &str, live: Option<&str>) -> Self {
-        let (shop, runtime) = (Shop::copy_of("endings"), tempfile::tempdir().expect("a folder"));
-        std::fs::write(shop.path("steps.toml"), STEPS).expect("written");
-        let mut command = shop.command(MLPROF, &arguments(options, "cargo run -- on"));
+        let (project, runtime) =
+            (TestProject::copy_of("endings"), tempfile::tempdir().expect("a folder"));
+        std::fs::write(project.path("steps.toml"), STEPS).expect("written");
+        let mut command = project.command(MLPROF, &arguments(options, "cargo run -- on"));
         command.envs(live.map(|live| ("MLPROF_LIVE", live)));
         command.env("XDG_RUNTIME_DIR", runtime.path()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut mlprof = command.spawn().expect("it runs");
         let mut lines = BufReader::new(mlprof.stdout.take().expect("piped")).lines();
         assert!(lines.any(|line| line.is_ok_and(|line| line == "waiting")));
-        Self { shop, runtime, mlprof, _lines: lines }
+        Self { project, runtime, mlprof, _lines: lines }
     }
 
     fn ask(&self, arguments: &[&str]) -> Finished {
         let mut command = Command::new(MLPROF);
-        command.args(arguments).current_dir(self.shop.path(""));
+        command.args(arguments).current_dir(self.project.path(""));
         command.env("XDG_RUNTIME_DIR", self.runtime.path()).output().expect("it runs").into()
     }
 
@@ -66,7 +67,7 @@ impl Running {
     }
 
     fn end(mut self) {
-        let sent = self.shop.run("kill", &["-INT", &self.mlprof.id().to_string()]);
+        let sent = self.project.run("kill", &["-INT", &self.mlprof.id().to_string()]);
         assert_eq!(sent.code, Some(0), "{sent:?}");
         assert!(!self.mlprof.wait().expect("it ends").success());
         assert_eq!(self.succeed(&["ps", "--json"]), "[]\n");
@@ -114,10 +115,10 @@ fn with_nothing_else_it_listens_and_what_is_forbidden_is_said() {
     assert_eq!(running.state().profilers, [""; 0]);
     running.end();
 
-    let shop = Shop::copy_of("endings");
-    let mut command = shop.command(MLPROF, &arguments("--live", "cargo run"));
+    let project = TestProject::copy_of("endings");
+    let mut command = project.command(MLPROF, &arguments("--live", "cargo run"));
     let forbidden: Finished = command.env("MLPROF_LIVE", "0").output().expect("it runs").into();
     assert_eq!(forbidden.code, Some(2), "{forbidden:?}");
     assert!(forbidden.stderr.contains("cannot use --live: MLPROF_LIVE=0"));
-    assert!(!Path::new(&shop.path("target")).exists(), "nothing was built");
+    assert!(!Path::new(&project.path("target")).exists(), "nothing was built");
 }

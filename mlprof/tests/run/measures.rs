@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use mlprof_core::Report;
 use mlprof_core::report::lines::LineStatistics;
 
-use super::shop::Shop;
+use super::shop::TestProject;
 
 /// Returns the lines of a function by their trimmed text.
-fn lines(shop: &Shop, function: &str) -> BTreeMap<String, LineStatistics> {
-    let reports = shop.reports().into_values();
+fn lines(project: &TestProject, function: &str) -> BTreeMap<String, LineStatistics> {
+    let reports = project.reports().into_values();
     let mut functions = reports.flat_map(|report| match report {
         Report::Lines(report) => report.functions,
         _ => Vec::new(),
@@ -25,13 +25,13 @@ fn lines(shop: &Shop, function: &str) -> BTreeMap<String, LineStatistics> {
 
 #[test]
 fn every_line_is_counted_and_the_table_is_printed() {
-    let shop = Shop::open();
-    let run = shop.mlprof("--lines counting::fibonacci,counting::spin", "cargo run -- spin");
+    let project = TestProject::open();
+    let run = project.mlprof("--lines counting::fibonacci,counting::spin", "cargo run -- spin");
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.stderr.contains("Timer unit: 1e-06 s"), "{run:?}");
-    let fibonacci = lines(&shop, "counting::fibonacci");
+    let fibonacci = lines(&project, "counting::fibonacci");
     assert_eq!(fibonacci.values().map(|line| line.hits).collect::<Vec<_>>(), [276]);
-    let spin = lines(&shop, "counting::spin");
+    let spin = lines(&project, "counting::spin");
     let calls = spin["let mut sum = 0_u64;"].hits;
     assert!(calls > 0);
     // A loop header is evaluated once more than the loop body.
@@ -42,20 +42,20 @@ fn every_line_is_counted_and_the_table_is_printed() {
 
 #[test]
 fn functions_that_never_ran_are_shown_unless_they_are_not_wanted() {
-    let shop = Shop::open();
-    let run = shop.mlprof("--lines counting::**", "cargo run");
+    let project = TestProject::open();
+    let run = project.mlprof("--lines counting::**", "cargo run");
     assert_eq!(run.code, Some(0), "{run:?}");
     let never_ran = ["counting::load", "counting::never_called", "counting::spin"];
     for name in never_ran {
         assert!(run.stderr.contains(&format!("Function: {name} at line")), "{name}: {run:?}");
-        assert_eq!(lines(&shop, name), BTreeMap::new());
+        assert_eq!(lines(&project, name), BTreeMap::new());
     }
-    assert!(!lines(&shop, "counting::leaf").is_empty());
+    assert!(!lines(&project, "counting::leaf").is_empty());
     // Functions that are not compiled, or that cannot have a hook, are not listed.
     for name in ["counting::tests::fibonacci_of_ten", "counting::constant"] {
         assert!(!run.stderr.contains(name), "{run:?}");
     }
-    let run = shop.mlprof("--lines counting::** --skip-zero", "cargo run");
+    let run = project.mlprof("--lines counting::** --skip-zero", "cargo run");
     assert!(run.stderr.contains("Function: counting::leaf at line"), "{run:?}");
     for name in never_ran {
         assert!(!run.stderr.contains(name), "{name}: {run:?}");
@@ -64,27 +64,27 @@ fn functions_that_never_ran_are_shown_unless_they_are_not_wanted() {
 
 #[test]
 fn lines_are_written_while_the_program_runs() {
-    let shop = Shop::open();
+    let project = TestProject::open();
     let options = "--lines counting::leaf --output-interval 0.05";
-    let ended = shop.end_while_waiting(options, "-KILL", || {
-        let has_lines = || shop.path("mlprof-results").is_dir() && !shop.reports().is_empty();
+    let ended = project.end_while_waiting(options, "-KILL", || {
+        let has_lines = || project.path("mlprof-results").is_dir() && !project.reports().is_empty();
         while !has_lines() {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
     });
     assert_eq!(ended.code, None, "it was killed: {ended:?}");
-    let leaf = lines(&shop, "counting::leaf");
+    let leaf = lines(&project, "counting::leaf");
     assert_eq!(leaf.values().map(|line| line.hits).collect::<Vec<_>>(), [100]);
 }
 
 /// A library defines the allocator, so no second one may be added to the program.
 #[test]
 fn memory_is_that_of_the_lines_and_functions_that_allocate_it() {
-    let shop = Shop::open();
-    let run = shop.mlprof("--memory counting::load", "cargo run -- load");
+    let project = TestProject::open();
+    let run = project.mlprof("--memory counting::load", "cargo run -- load");
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.stderr.contains("Mem usage"), "{run:?}");
-    let load = lines(&shop, "counting::load");
+    let load = lines(&project, "counting::load");
     let increment = |text: &str| {
         let memory = load[text].memory.as_ref();
         memory.unwrap_or_else(|| panic!("{text} in {load:?}: {run:?}")).increment_bytes
@@ -93,7 +93,7 @@ fn memory_is_that_of_the_lines_and_functions_that_allocate_it() {
     assert_eq!(increment("let freed = vec![2_u8; 1_000_000];"), 1_000_000);
     assert_eq!(increment("let both = kept.clone();"), 1_000_000);
     assert_eq!(increment("drop((freed, both));"), -2_000_000);
-    let memory = shop.reports().into_values().find_map(|report| match report {
+    let memory = project.reports().into_values().find_map(|report| match report {
         Report::Memory(report) => Some(report),
         _ => None,
     });
@@ -107,10 +107,10 @@ fn memory_is_that_of_the_lines_and_functions_that_allocate_it() {
 
 #[test]
 fn samples_find_the_function_that_is_busy() {
-    let shop = Shop::open();
-    let run = shop.mlprof("--sample 1000", "cargo run -- spin");
+    let project = TestProject::open();
+    let run = project.mlprof("--sample 1000", "cargo run -- spin");
     assert_eq!(run.code, Some(0), "{run:?}");
-    let samples = shop.reports().into_values().find_map(|report| match report {
+    let samples = project.reports().into_values().find_map(|report| match report {
         Report::Samples(report) => Some(report.samples),
         _ => None,
     });

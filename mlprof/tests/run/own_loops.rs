@@ -4,17 +4,17 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::shop::{Finished, Shop};
+use super::shop::{Finished, TestProject};
 use super::tries::assert_promise_is_kept;
 
 /// Builds and runs the program with these settings. Returns its findings and the time of its
 /// fastest loop.
-fn run(shop: &Shop, settings: &[&str], arguments: &[&str]) -> (Vec<String>, f64) {
+fn run(project: &TestProject, settings: &[&str], arguments: &[&str]) -> (Vec<String>, f64) {
     // Builds with other settings overwrite each other in the same folder.
     static RUNNING: Mutex<()> = Mutex::new(());
     let _running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("own_loops");
-    let finished: Finished = shop
+    let finished: Finished = project
         .command("cargo", &["run", "--release", "--quiet"])
         .args(settings.iter().flat_map(|setting| ["--config", setting]))
         .arg("--")
@@ -47,10 +47,10 @@ fn promised_and_saved(found: &[String], rule: &str, slow: f64, fast: f64) -> (f6
 
 #[test]
 fn a_build_for_size_is_found_until_it_is_one_for_speed_which_saves_what_was_promised() {
-    let shop = Shop::with_core("own_loops");
+    let project = TestProject::with_core("own_loops");
     let of_level = |level| {
         let settings = of_level(level);
-        run(&shop, &settings.each_ref().map(String::as_str), &[])
+        run(&project, &settings.each_ref().map(String::as_str), &[])
     };
     assert_promise_is_kept(
         |_, saved| saved,
@@ -65,15 +65,15 @@ fn a_build_for_size_is_found_until_it_is_one_for_speed_which_saves_what_was_prom
 /// If the processor has no wider vectors than the generic one, the same program has no finding.
 #[test]
 fn a_build_for_any_processor_is_found_until_it_is_one_for_this_which_saves_what_was_promised() {
-    let shop = Shop::with_core("own_loops");
+    let project = TestProject::with_core("own_loops");
     let settings = of_level("3");
     let [of_program, of_core] = settings.each_ref().map(String::as_str);
     let native = "build.rustflags=['-Ctarget-cpu=native']";
     assert_promise_is_kept(
         |_, saved| saved,
         || {
-            let (found, slow) = run(&shop, &[of_program, of_core], &["neurons"]);
-            let (mended, fast) = run(&shop, &[of_program, of_core, native], &["neurons"]);
+            let (found, slow) = run(&project, &[of_program, of_core], &["neurons"]);
+            let (mended, fast) = run(&project, &[of_program, of_core, native], &["neurons"]);
             assert!(mended.is_empty(), "{mended:?}");
             if found.is_empty() {
                 assert!(fast > 0.8 * slow, "nothing is found, and {slow} s became {fast} s");

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use super::shop::{Finished, MLPROF, Shop, arguments};
+use super::shop::{Finished, MLPROF, TestProject, arguments};
 
 #[test]
 fn the_run_measures_beside_whatever_is_activated() {
-    let (shop, runtime) = (Shop::with_core("own_profiler"), tempfile::tempdir().expect("a folder"));
+    let (project, runtime) =
+        (TestProject::with_core("own_profiler"), tempfile::tempdir().expect("a folder"));
     let words = arguments("--live --functions own_profiler::net::*", "cargo run --release");
-    let mut command = shop.command(MLPROF, &words);
+    let mut command = project.command(MLPROF, &words);
     command.env("XDG_RUNTIME_DIR", runtime.path());
     // The build folder is kept between runs, because the program has many dependencies.
     command.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("own_profiler"));
@@ -25,7 +26,7 @@ fn the_run_measures_beside_whatever_is_activated() {
     }
     let (one_training, other_training) = (2 * 1_000_000, 2 * 2_000_000);
     let calls = 1 + 20 + 100 + 1_000 + 10_000 + 100_000 + one_training + other_training + 7;
-    assert_eq!(shop.calls().get("own_profiler::net::forward"), Some(&calls), "{run:?}");
+    assert_eq!(project.calls().get("own_profiler::net::forward"), Some(&calls), "{run:?}");
     // The program's own copy of mlprof measures, but it was built without live support. The runtime
     // library's copy must not leave a socket.
     let why = "live inspection is off: the program was built without live monitoring";

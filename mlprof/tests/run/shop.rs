@@ -10,7 +10,7 @@ use mlprof_core::report::advanced::CallStatistics;
 use tempfile::TempDir;
 
 /// A copy of `tests/shop`, or of another program in `tests`.
-pub struct Shop {
+pub struct TestProject {
     folder: TempDir,
     /// Folder of the program inside the copy.
     below: &'static str,
@@ -35,7 +35,7 @@ impl From<Output> for Finished {
     }
 }
 
-impl Shop {
+impl TestProject {
     pub fn open() -> Self {
         Self::copy_of("shop")
     }
@@ -47,15 +47,15 @@ impl Shop {
 
     /// Copies a program of `tests` and makes it use the `mlprof-core` of this workspace.
     pub fn with_core(program: &str) -> Self {
-        let shop = Self::copy_of(program);
+        let project = Self::copy_of(program);
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let core = workspace.join("profiler-core").canonicalize().expect("it is there");
-        let manifest = shop.path("Cargo.toml");
+        let manifest = project.path("Cargo.toml");
         let text = std::fs::read_to_string(&manifest).expect("a manifest");
         let text = text.replace("PROFILER_CORE", core.to_str().expect("text"));
         std::fs::write(&manifest, text).expect("written");
-        std::fs::copy(workspace.join("Cargo.lock"), shop.path("Cargo.lock")).expect("copied");
-        shop
+        std::fs::copy(workspace.join("Cargo.lock"), project.path("Cargo.lock")).expect("copied");
+        project
     }
 
     /// Copies a folder of `tests` whose subfolder `below` contains the program.

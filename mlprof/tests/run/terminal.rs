@@ -8,7 +8,7 @@ use std::process::Child;
 use std::sync::{Arc, Mutex};
 
 use super::interrupted::{eventually, state_of};
-use super::shop::{MLPROF, Shop};
+use super::shop::{MLPROF, TestProject};
 
 const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
@@ -22,7 +22,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn open(shop: &Shop) -> Self {
+    fn open(project: &TestProject) -> Self {
         let (mut ours, mut theirs) = (0, 0);
         // SAFETY: both pointers refer to local integers that outlive the call. The other pointers
         // may be null.
@@ -34,7 +34,7 @@ impl Terminal {
         // SAFETY: `openpty` has just opened both descriptors, and no other value owns them.
         let (keys, inside) = unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
         let own = || inside.try_clone().expect("a copy");
-        let mut command = shop.command("sh", &["-i"]);
+        let mut command = project.command("sh", &["-i"]);
         command.stdin(own()).stdout(own()).stderr(own()).env_remove("ENV").env("PS1", "> ");
         // SAFETY: the closure runs between `fork` and `exec`. It only calls `signal`, `setsid` and
         // `ioctl`, which are async-signal-safe, and takes no pointers to shared data. The shell
@@ -97,10 +97,10 @@ impl Drop for Terminal {
 
 #[test]
 fn keys_end_stop_and_continue_what_runs_and_the_report_comes_once() {
-    let shop = Shop::copy_of("endings");
+    let project = TestProject::copy_of("endings");
     let line = format!("{MLPROF} run --functions endings::leaf -- cargo run --quiet -- wait\r");
     for (keys, code) in [(CTRL_C, 130), (CTRL_BACKSLASH, 131), (CTRL_Z, 130)] {
-        let mut terminal = Terminal::open(&shop);
+        let mut terminal = Terminal::open(&project);
         terminal.type_in(&line);
         terminal.shows("waiting");
         terminal.type_in(keys);
@@ -119,20 +119,20 @@ fn keys_end_stop_and_continue_what_runs_and_the_report_comes_once() {
         let shown = terminal.shown();
         assert_eq!(shown.matches("Note: the process was ended by SIG").count(), 1, "{shown}");
         assert_eq!(shown.matches("to print tables in another order").count(), 1, "{shown}");
-        assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "{shown}");
-        shop.forget_results();
+        assert_eq!(project.calls().get("endings::leaf"), Some(&100), "{shown}");
+        project.forget_results();
     }
 }
 
 /// A shell continues its script unless the program died of the key's signal.
 #[test]
 fn ctrl_c_ends_a_script_that_runs_it() {
-    let shop = Shop::copy_of("endings");
+    let project = TestProject::copy_of("endings");
     let script = format!(
         "{MLPROF} run --functions endings::leaf -- cargo run --quiet -- wait\necho went on\n"
     );
-    std::fs::write(shop.path("script.sh"), script).expect("written");
-    let mut terminal = Terminal::open(&shop);
+    std::fs::write(project.path("script.sh"), script).expect("written");
+    let mut terminal = Terminal::open(&project);
     terminal.type_in("bash script.sh\r");
     terminal.shows("waiting");
     terminal.type_in(CTRL_C);
@@ -140,5 +140,5 @@ fn ctrl_c_ends_a_script_that_runs_it() {
     terminal.type_in("echo code=$?\r");
     terminal.shows("code=130");
     assert!(!terminal.shown().contains("went on"), "{}", terminal.shown());
-    assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "{}", terminal.shown());
+    assert_eq!(project.calls().get("endings::leaf"), Some(&100), "{}", terminal.shown());
 }

@@ -4,7 +4,7 @@
 use mlprof_core::Report;
 use mlprof_core::report::findings::Rules;
 
-use super::shop::{Finished, Shop};
+use super::shop::{Finished, TestProject};
 use super::tries::assert_promise_is_kept;
 
 /// Returns the number after a word in the program's output.
@@ -16,14 +16,14 @@ fn said(finished: &Finished, word: &str) -> f64 {
 
 /// Returns the seconds per turn that the rule promises to save, and the action that the finding
 /// names.
-fn promised(shop: &Shop, rules: &Rules, rule: &str, what: &str) -> Option<(f64, String)> {
-    let finished = shop.mlprof("--memory waste::prepare,waste::rows_*", &command(what));
+fn promised(project: &TestProject, rules: &Rules, rule: &str, what: &str) -> Option<(f64, String)> {
+    let finished = project.mlprof("--memory waste::prepare,waste::rows_*", &command(what));
     assert_eq!(finished.code, Some(0), "{finished:?}");
-    let reports = shop.reports().into_values();
+    let reports = project.reports().into_values();
     let memory: Vec<Report> = reports.filter(|it| matches!(it, Report::Memory(_))).collect();
     let [report] = &memory[..] else { panic!("one report of memory: {finished:?}") };
     let found = rules.apply(report).into_iter().find(|finding| finding.rule == rule);
-    shop.forget_results();
+    project.forget_results();
     found.map(|finding| {
         let place = finding.place.action.expect("a place");
         (finding.cost.seconds / said(&finished, "turns"), place)
@@ -36,8 +36,8 @@ fn command(what: &str) -> String {
 
 /// Returns rules with this machine's costs of blocks and copies, instead of the default thresholds
 /// from other machines.
-fn rules_of_this_machine(shop: &Shop) -> Rules {
-    let costs = run(shop, "costs");
+fn rules_of_this_machine(project: &TestProject) -> Rules {
+    let costs = run(project, "costs");
     let mut rules = Rules::new();
     for cost in costs.stdout.lines() {
         let (name, value) = cost.split_once(' ').expect("a threshold and its value");
@@ -46,24 +46,24 @@ fn rules_of_this_machine(shop: &Shop) -> Rules {
     rules
 }
 
-fn run(shop: &Shop, what: &str) -> Finished {
+fn run(project: &TestProject, what: &str) -> Finished {
     let command = command(what);
     let words: Vec<&str> = command.split(' ').collect();
-    shop.run(words[0], &words[1..])
+    project.run(words[0], &words[1..])
 }
 
 /// Checks the finding with and without the fault. The fastest turns of both programs are compared
 /// without a profiler, because other programs cannot slow those down.
 fn assert_found_until_it_is_mended(rule: &str, fault: &str, function: &str) {
-    let shop = Shop::copy_of("waste");
+    let project = TestProject::copy_of("waste");
     let mended = format!("{fault}-mended");
-    let quickest = |what: &str| said(&run(&shop, what), "quickest");
+    let quickest = |what: &str| said(&run(&project, what), "quickest");
     assert_promise_is_kept(
         |_, saved| saved,
         || {
-            let rules = rules_of_this_machine(&shop);
-            assert_eq!(promised(&shop, &rules, rule, &mended), None);
-            let (promised, place) = promised(&shop, &rules, rule, fault).expect("it is found");
+            let rules = rules_of_this_machine(&project);
+            assert_eq!(promised(&project, &rules, rule, &mended), None);
+            let (promised, place) = promised(&project, &rules, rule, fault).expect("it is found");
             assert_eq!(place, function);
             (promised, quickest(fault) - quickest(&mended))
         },

@@ -196,7 +196,7 @@ fn a_cut_trace_is_read_as_far_as_it_goes() {
 }
 
 #[test]
-fn what_cannot_be_read_is_one_sentence_and_the_others_are_answered_for() {
+fn unreadable_traces_print_one_sentence_and_others_are_analyzed() {
     let folder = tempfile::tempdir().expect("a folder");
     let good = file(folder.path(), "good.json", trace().as_bytes());
     let report = file(folder.path(), "report.json", b"{\"profiler\":\"simple\"}");

@@ -82,7 +82,7 @@ fn a_slower_op_is_named_and_ends_the_command_with_one() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_one_sentence() {
+fn incomparable_traces_print_one_sentence() {
     let folder = tempfile::tempdir().expect("a folder");
     let good = trace(folder.path(), "a.json", 100);
     let file = |name: &str, content: &str| {

@@ -146,7 +146,7 @@ with tarfile.open(sys.argv[1]) as archive:
 }
 
 #[test]
-fn what_cannot_be_put_together_is_said() {
+fn traces_that_cannot_be_merged_are_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = traces(folder.path());
     let error = |arguments: &[&str], expected: &str| {
@@ -203,7 +203,7 @@ fn tables_of_ranks_say_what_their_traces_say() {
 /// file.
 #[cfg(feature = "parquet")]
 #[test]
-fn what_is_wrong_with_tables_is_said_and_the_others_are_read() {
+fn faulty_tables_are_reported_and_others_are_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = traces(folder.path());
     // Without a common collective, the clocks cannot be related.

@@ -30,7 +30,7 @@ fn write_program(folder: &Path) {
 }
 
 #[test]
-fn what_is_asked_goes_to_the_program_that_answers() {
+fn queries_are_passed_to_mlprof_sql() {
     let folder = tempfile::tempdir().expect("a folder");
     let (own, other) = (folder.path().join("own"), folder.path().join("other"));
     for folder in [&own, &other] {

@@ -157,7 +157,7 @@ mod tests {
     /// Checks that three quarters of all slots can be filled and that further blocks may be
     /// refused. Not all slots can be filled, because each block has a choice of only two buckets.
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn blocks_beyond_the_capacity_are_refused() {
         let blocks = Blocks::new();
         let address = |number: usize| 0x7f00_0000_0000 + number as u64 * 4096;
         let three_quarters = CAPACITY * 3 / 4;

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_copied_is_not_reduced() {
+    fn tensors_that_cannot_be_copied_are_not_reduced() {
         let kept = RefCell::new(None);
         let failed = Change::Begins(&kept).of(1, |_| Err("no memory"), |_, _| Ok(0));
         assert_eq!((failed, kept.take()), (Err("no memory"), None));

@@ -93,7 +93,7 @@ impl Registry {
 }
 
 /// Keeps a source registered until dropped.
-#[must_use = "the source is told of changes only until this is dropped"]
+#[must_use = "the source receives changes only until this is dropped"]
 pub struct InstrumentationHandle(&'static Entry);
 
 impl InstrumentationHandle {

@@ -123,7 +123,7 @@ pub fn watch() -> Watch {
 }
 
 /// Turns the first signal into a flag until dropped: see [`watch`].
-#[must_use = "signals are watched for only until this is dropped"]
+#[must_use = "signals are handled only until this is dropped"]
 #[derive(Debug)]
 pub struct Watch {
     /// Number of requests before this watch began.

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_never_ends_is_not_waited_for() {
+    fn endless_reports_are_not_awaited() {
         let (_never, forever) = mpsc::channel::<()>();
         assert!(!is_over_within(Duration::from_millis(20), move || {
             let _ = forever.recv();

@@ -76,7 +76,7 @@ fn tell_given(name: &str, given: &[f32], numbers: &[f32]) {
 }
 
 #[test]
-fn what_lies_between_two_layers_is_named_by_both() {
+fn code_between_two_layers_is_named_by_both() {
     let report = with(NumericsProfiler::new().every(0), |profiler| {
         tell_given(LAYERS[0], &[1.0], &[0.5]);
         tell_given(LAYERS[1], &[f32::NAN], &[f32::NAN]);

@@ -48,7 +48,7 @@ fn the_header_says_what_the_run_began_with() {
 }
 
 #[test]
-fn what_the_first_module_of_a_step_is_given_stands_for_a_batch_nobody_tells_of() {
+fn the_first_module_input_stands_for_an_unreported_batch() {
     let batches = |profiler: NumericsProfiler, tells: bool| {
         let folder = tempfile::tempdir().expect("a folder");
         let report = with(profiler.every(1).dirpath(folder.path()), |profiler| {

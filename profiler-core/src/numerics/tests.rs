@@ -190,7 +190,7 @@ fn a_record_that_cannot_be_written_costs_nothing_but_itself() {
 }
 
 #[test]
-fn what_is_on_a_device_is_counted_and_said() {
+fn device_tensors_are_counted_and_noted() {
     let report = with(NumericsProfiler::new(), |profiler| {
         let tensor = Numbers { numbers: vec![f32::NAN], is_there: false };
         let told =
@@ -275,7 +275,7 @@ impl ReducedNumbers for Reading {
 }
 
 #[test]
-fn what_a_device_reduces_is_waited_for_when_the_step_ends_and_in_the_order_of_the_step() {
+fn device_reductions_are_awaited_in_order_at_the_end_of_a_step() {
     let waits = Arc::new(AtomicU64::new(0));
     let tell = |name: &str, numbers: &[f32]| {
         let tensor = OnDevice { numbers: numbers.to_vec(), waits: waits.clone() };
@@ -324,7 +324,7 @@ fn what_a_device_reduces_is_waited_for_when_the_step_ends_and_in_the_order_of_th
 }
 
 #[test]
-fn nobody_else_is_told_of_tensors() {
+fn other_profilers_receive_no_tensors() {
     let profiler = Arc::new(TensorProfiler::new());
     let active = activate(profiler);
     struct Unreadable;

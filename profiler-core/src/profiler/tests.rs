@@ -116,7 +116,7 @@ fn every_message_passes_through_a_wrapper_that_knows_none_of_them() {
 }
 
 #[test]
-fn what_mlprof_queries_is_found_behind_a_wrapper() {
+fn queried_methods_work_through_a_wrapper() {
     let simple: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
     let tensor: Arc<dyn Profiler> = Arc::new(Wrapper(Witness::default()));
     let both = Arc::new(MultiProfiler::new([simple.clone(), tensor.clone()]));

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_memory_for_is_not_added_and_may_be_added_later() {
+    fn failed_allocations_add_nothing_and_can_be_retried() {
         let (shared, arena) = (Arc::new(()), MappedArena::default());
         shortage::during(|| assert!(arena.add(shared.clone()).is_none()));
         assert_eq!(Arc::strong_count(&shared), 1);

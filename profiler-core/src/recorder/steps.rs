@@ -34,7 +34,7 @@ pub(crate) trait TellsTotals {
 
 /// Returns the part of a step that an action of the loop's thread represents.
 pub(crate) fn part_told_by(action: Action) -> Option<StepPart> {
-    StepPart::told_by(action, Direction::Forward)
+    StepPart::of_action(action, Direction::Forward)
 }
 
 /// Place that contributes to a part of a step.

@@ -213,7 +213,7 @@ fn without_a_schedule_the_stage_is_recorded_whole() {
 }
 
 #[test]
-fn what_goes_on_over_the_end_of_a_step_nests_in_none() {
+fn actions_across_the_end_of_a_step_nest_in_no_step() {
     let cycles = Cycles::default();
     let profiler = cycles.profiler(schedule(0, 0, 2));
     profiler.setup(Stage::Fit, &RunContext::default());

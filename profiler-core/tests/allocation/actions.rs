@@ -52,7 +52,7 @@ fn total_self_net_and_peak() {
 }
 
 #[test]
-fn what_is_still_running_has_run_since_it_was_started() {
+fn running_actions_count_from_their_start() {
     let _turn = turn();
     let profiler = AllocationProfiler::new();
     let began = Instant::now();
@@ -210,7 +210,7 @@ fn a_stage_inside_an_action() {
 
 /// Checks that the profiler's own memory does not count as the program's.
 #[test]
-fn what_the_profiler_allocates_is_not_counted() {
+fn allocations_of_the_profiler_are_not_counted() {
     let _turn = turn();
     let profiler = Arc::new(AllocationProfiler::new());
     let active = activate(profiler.clone());

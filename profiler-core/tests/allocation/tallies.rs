@@ -116,7 +116,7 @@ unsafe impl GlobalAlloc for Failing {
 }
 
 #[test]
-fn what_an_allocator_refuses_is_not_counted() {
+fn failed_allocations_are_not_counted() {
     let _turn = crate::turn();
     let allocator = TrackingAllocator::around(Failing);
     let (small, large) =
@@ -134,7 +134,7 @@ fn what_an_allocator_refuses_is_not_counted() {
 }
 
 #[test]
-fn what_another_thread_frees_is_its_own() {
+fn frees_belong_to_the_freeing_thread() {
     let _turn = crate::turn();
     let (count, shared) = counted(|| Arc::new([0_u8; 984]));
     assert_eq!(count, tallies((1000, 1), (0, 0)), "and two counts of references");
@@ -221,7 +221,7 @@ fn threads_may_allocate_until_their_very_end() {
 }
 
 #[test]
-fn what_a_work_leaves_behind_is_known_block_by_block() {
+fn remaining_memory_is_known_block_by_block() {
     let _turn = crate::turn();
     let before = vec![0_u8; 5_000];
     let place = |block: &Vec<u8>| (block.as_ptr().addr() as u64, block.capacity() as u64);

@@ -71,7 +71,7 @@ fn all_trainings_report_once_before_the_process_ends() {
 }
 
 #[test]
-fn who_asks_for_it_goes_on() {
+fn programs_continue_after_a_signal_if_requested() {
     for signal in SIGNALS {
         let mut program = Program::start("returns");
         assert!(program.says("ready"));

@@ -221,25 +221,25 @@ end 1
     Scene {
         name: "no tool",
         environment: Environment::Nothing,
-        play: || nobody_listens("NVTX_INJECTION64_PATH is not set"),
+        play: || no_listener("NVTX_INJECTION64_PATH is not set"),
         heard: "",
     },
     Scene {
         name: "no library",
         environment: Environment::Missing,
-        play: || nobody_listens("/nowhere/libtool.so"),
+        play: || no_listener("/nowhere/libtool.so"),
         heard: "",
     },
     Scene {
         name: "another library",
         environment: Environment::Foreign,
-        play: || nobody_listens("InitializeInjectionNvtx2"),
+        play: || no_listener("InitializeInjectionNvtx2"),
         heard: "",
     },
     Scene {
         name: "a tool that declines",
         environment: Environment::Declines,
-        play: || nobody_listens("declined"),
+        play: || no_listener("declined"),
         heard: "",
     },
 ];
@@ -330,7 +330,7 @@ fn capture_fails(why: &str) {
     assert!(profiler.summary().contains(why), "{}", profiler.summary());
 }
 
-fn nobody_listens(why: &str) {
+fn no_listener(why: &str) {
     let profiler = NvtxProfiler::new();
     assert!(!profiler.is_enabled() && profiler.interest() == Interest::NONE);
     drop(profiler.profile("load_data"));

@@ -10,7 +10,7 @@ use crate::{containers, environment, run_forks};
 
 pub fn all() {
     start_up_is_in_the_first_report_alone();
-    what_was_before_main_is_told_apart();
+    time_before_main_is_separate();
     under_cargo_run_only_what_came_after_main_is_counted();
     a_process_that_was_turned_into_the_program_counts_from_its_start();
     the_advanced_report_has_it_as_an_action();
@@ -96,7 +96,7 @@ fn start_up_is_in_the_first_report_alone() {
     assert!(!detailed.contains("process_startup"), "{detailed}");
 }
 
-fn what_was_before_main_is_told_apart() {
+fn time_before_main_is_separate() {
     let mut slow = command("stages");
     slow.env("MLPROF_TEST_SLOW_START", "1");
     let (lines, lived) = timed_lines(slow);

@@ -8,7 +8,7 @@ use mlprof_core::{ActionKind, Report, Stage};
 use crate::samples::{advanced, calls, key, open, profile, row, simple, training_run};
 
 #[test]
-fn what_is_written_can_be_read() {
+fn written_reports_can_be_read() {
     let node = CallTreeNodeParts {
         function: key("src/a.rs", 1, "größe\n"),
         kind: ActionKind::Function,
@@ -123,7 +123,7 @@ fn reports_of_earlier_versions_can_be_read() {
 }
 
 #[test]
-fn what_is_no_report_is_an_error_that_says_why() {
+fn other_files_are_errors_with_a_reason() {
     let error = Report::from_json(r#"{"profiler": "simple"}"#).expect_err("fields are missing");
     assert!(error.to_string().contains("header"), "{error}");
     assert!(Report::from_json("").is_err());

@@ -29,7 +29,7 @@ fn every_golden_report_comes_out_byte_for_byte() {
 }
 
 #[test]
-fn what_is_still_running_and_notes_come_below_the_table() {
+fn running_actions_and_notes_follow_the_table() {
     let mut report = simple(Some(Stage::Fit), 7.0, vec![row("step", &[1.0])]);
     let complete = paint(&report, true);
     report.open = vec![samples::open("run\ntraining_epoch", "main", 1.23449)];

@@ -47,13 +47,13 @@ pub fn calls_large(rounds: u64) -> u64 {
 
 /// True times of the functions, in nanoseconds.
 #[derive(Default)]
-pub struct Truth {
+pub struct TrueTimes {
     pub small: AtomicU64,
     pub medium: AtomicU64,
     pub large: AtomicU64,
 }
 
-impl Truth {
+impl TrueTimes {
     /// Runs the function and adds its time to `sum`.
     pub fn time(&self, sum: &AtomicU64, work: impl FnOnce() -> u64) {
         let before = processor_time();

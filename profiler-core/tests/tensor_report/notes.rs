@@ -133,7 +133,7 @@ fn a_report_in_the_middle_says_that_more_comes() {
 }
 
 #[test]
-fn what_is_dropped_and_what_is_open_is_counted() {
+fn dropped_and_open_events_are_counted() {
     let schedule = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
     let small = profiler(schedule).max_events(2048);
     small.setup(Stage::Fit, &RunContext::default());

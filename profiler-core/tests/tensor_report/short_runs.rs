@@ -150,7 +150,7 @@ fn a_long_wait_is_not_recorded_whole() {
 }
 
 #[test]
-fn what_was_recorded_in_case_of_nothing_else_leaves_no_trace() {
+fn the_fallback_recording_leaves_no_trace() {
     let profiler = Arc::new(TensorProfiler::new().export_trace(false));
     // The profiler is activated long before its stage. Ops outside of the stage are not part of the
     // report.

@@ -117,7 +117,7 @@ fn a_trace_says_of_itself_what_it_is_told() {
 }
 
 #[test]
-fn what_is_recorded_can_be_switched_while_it_runs() {
+fn recorded_content_can_change_during_a_run() {
     let wants = |profiler: &TensorProfiler| profiler.interest();
     let profiler = TensorProfiler::new().without_schedule();
     profiler.setup(Stage::Fit, &RunContext::default());

@@ -169,7 +169,7 @@ fn tuning_is_overhead_of_the_host() {
 }
 
 #[test]
-fn what_was_only_launched_is_named_with_its_launch() {
+fn kernels_without_times_are_named_with_their_launch() {
     let text = trace(|profiler| {
         let launched = launch(profiler, "launch", 5);
         let untimed = kernel("some kernel", 5, launched, 0, 0);

@@ -214,7 +214,7 @@ fn dev_full_is_told_and_stays_what_it_is() {
 }
 
 #[test]
-fn what_cannot_be_written_does_not_stop_the_run() {
+fn failed_writes_do_not_stop_the_run() {
     let directory = directory();
     let file = directory.path().join("file");
     fs::write(&file, "not a directory").expect("a file");

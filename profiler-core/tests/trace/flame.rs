@@ -95,7 +95,7 @@ fn kernels_stand_below_the_op_that_launched_them() {
 }
 
 #[test]
-fn what_crosses_others_has_calls_but_no_time() {
+fn overlapping_slices_have_calls_but_no_time() {
     let [cpu, _, _, calls] = read(
         |profiler| {
             let (outer, leaked) = (Action::new("outer"), Action::new("leaked"));

@@ -76,7 +76,7 @@ fn each_cycle_is_written_in_each_format_as_its_trace_is_converted() {
 }
 
 #[test]
-fn what_was_not_asked_for_is_not_written_and_what_cannot_be_is_said() {
+fn only_requested_files_are_written_and_failures_are_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     record(folder.path(), [Pftrace]);
     let endings = |folder: &Path| -> Vec<String> {

@@ -171,7 +171,7 @@ fn the_process_is_described() {
 }
 
 #[test]
-fn what_another_thread_called_for_is_said() {
+fn work_for_another_thread_names_its_caller() {
     use std::sync::Arc;
     struct Wants(std::sync::Mutex<Option<mlprof_core::hook::Context>>);
     impl mlprof_core::hook::Instrumentation for Wants {

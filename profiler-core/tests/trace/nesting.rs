@@ -76,7 +76,7 @@ proptest! {
 }
 
 #[test]
-fn what_outlives_the_scope_around_it_has_a_track_of_its_own() {
+fn scopes_that_outlive_their_parent_have_their_own_track() {
     let text = trace(|profiler| {
         let (outer, leaked) = (Action::new("outer"), Action::new("leaked"));
         profiler.start(outer);

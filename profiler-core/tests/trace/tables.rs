@@ -131,7 +131,7 @@ fn all_ranks_and_cycles_of_a_stage_are_in_one_folder_and_older_runs_are_not() {
 /// Checks that a run continues if the folder cannot be created, and that the report gives the
 /// reason.
 #[test]
-fn what_cannot_be_written_is_said() {
+fn failed_writes_are_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("fit-run.parquet"), "a file").expect("written");
     let profiler = profiler(folder.path()).export_trace(false);

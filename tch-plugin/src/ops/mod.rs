@@ -210,9 +210,10 @@ impl Instrumentation for TchOps {
 }
 
 const NOT_RECORDED: &str = if is_supported() {
-    "ops of tch are not recorded: libtorch refuses the callback"
+    "tch ops are not recorded: libtorch rejects the callback"
 } else {
-    "ops of tch are not recorded: mlprof-tch was built without libtorch's headers"
+    "tch ops are not recorded: mlprof-tch was built without libtorch's headers"
 };
 
-const NO_MEMORY: &str = "torch's own profiler was at work on a thread: its memory is not recorded";
+const NO_MEMORY: &str = "the memory of some threads is not recorded, because torch's own profiler \
+                         was active on them";

@@ -57,7 +57,7 @@ fn with_step(work: impl FnOnce(&mut Step)) {
 }
 
 /// Records an allocation or a free on the calling thread.
-#[cfg_attr(not(records_ops), expect(dead_code, reason = "nobody calls"))]
+#[cfg_attr(not(records_ops), expect(dead_code, reason = "used only by the recorder"))]
 pub(super) fn see(change: &MemoryChange) {
     with_step(|step| {
         let MemoryChange { address, device, .. } = *change;
@@ -76,7 +76,7 @@ pub(super) fn see(change: &MemoryChange) {
 }
 
 /// Records that an op on the calling thread reads this memory.
-#[cfg_attr(not(records_ops), expect(dead_code, reason = "nobody calls"))]
+#[cfg_attr(not(records_ops), expect(dead_code, reason = "used only by the recorder"))]
 pub(super) fn see_read(storage: Storage) {
     with_step(|step| {
         step.read.insert(storage.place(), storage.bytes);

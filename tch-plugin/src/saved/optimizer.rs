@@ -37,7 +37,7 @@ fn names(optimizer: &COptimizer) -> Result<(Names, usize)> {
         2 => ADAM_W,
         3 => RMS_PROP,
         4 => SGD,
-        _ => return Err("it is none of libtorch's Adam, AdamW, RMSprop and SGD".into()),
+        _ => return Err("it is not libtorch's Adam, AdamW, RMSprop or SGD".into()),
     };
     Ok((names, groups))
 }
@@ -76,11 +76,11 @@ pub(crate) fn load(
     let (names, groups) = names(optimizer)?;
     let (found, own): (String, _) = (state.get("type")?, names.optimizer);
     if found != own {
-        return Err(format!("its optimizer is {found}, and the module's is {own}").into());
+        return Err(format!("its optimizer is {found}, but the module's optimizer is {own}").into());
     }
     let found: usize = state.get("groups")?;
     if found != groups {
-        let error = format!("it has {found} groups of parameters, and the optimizer {groups}");
+        let error = format!("it has {found} parameter groups instead of the optimizer's {groups}");
         return Err(error.into());
     }
     let options = (0..groups).map(|group| {
@@ -114,6 +114,6 @@ pub(crate) fn load(
         let are_set = states.iter().all(|(parameter, own)| ffi::write(optimizer, parameter, own));
         let mut groups = options.into_iter().enumerate();
         let are_set = are_set && groups.all(|(group, it)| ffi::set_options(optimizer, group, it));
-        if are_set { Ok(()) } else { Err("libtorch refuses the optimizer's state".into()) }
+        if are_set { Ok(()) } else { Err("libtorch rejects the optimizer's state".into()) }
     })
 }

@@ -28,7 +28,7 @@ pub(crate) fn load(named: &[(String, Tensor)], state: &SavedState) -> Result<()>
     });
     for (generator, state) in checked.collect::<Result<Vec<_>>>()? {
         if !ffi::write_generator(generator, &state) {
-            return Err(format!("libtorch refuses the random state of {}", name(generator)).into());
+            return Err(format!("libtorch rejects the random state of {}", name(generator)).into());
         }
     }
     Ok(())

@@ -3,8 +3,8 @@
 use mlprof_train::{Result, SavedState};
 use tch::{COptimizer, Tensor};
 
-const REASON: &str = "mlprof-tch was built without the headers of libtorch, which tch needs to show \
-                      the state of an optimizer";
+const REASON: &str = "mlprof-tch was built without libtorch's headers, which it needs to read the \
+                      state of an optimizer";
 
 pub(crate) fn state(_optimizer: &COptimizer, _named: &[(String, Tensor)]) -> Result<SavedState> {
     Err(REASON.into())

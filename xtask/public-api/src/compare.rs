@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_and_what_went_is_named() {
+    fn added_and_removed_items_are_named() {
         let difference = difference("a", "x\npub fn a::old()\n", "x\npub fn a::new()\n");
         assert_eq!(difference.as_deref(), Some("a\n- pub fn a::old()\n+ pub fn a::new()\n"));
     }

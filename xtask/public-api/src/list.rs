@@ -29,7 +29,10 @@ pub fn of_crate(json: &Path) -> Result<Option<Vec<String>>, String> {
     let known = rustdoc_types::FORMAT_VERSION;
     if version.format_version != known {
         let found = version.format_version;
-        println!("public items: skipped: rustdoc's JSON has format {found}, known is {known}");
+        println!(
+            "public items: skipped: rustdoc's JSON has format {found}, but xtask supports \
+                  format {known}"
+        );
         return Ok(None);
     }
     let items = Builder::from_rustdoc_json(json).omit_blanket_impls(true).build();
@@ -45,7 +48,7 @@ fn is_said(item: &str) -> bool {
 pub fn page(name: &str, options: &[&str], items: &[String]) -> String {
     let options = options.iter().map(|option| format!(" {option}")).collect::<String>();
     let mut page = format!(
-        "# The public items of {name}{options}. Renewed by: cargo xtask public-api --write\n"
+        "# The public items of {name}{options}. Updated by: cargo xtask public-api --write\n"
     );
     for item in items {
         page.push_str(item);
@@ -59,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_every_type_has_is_left_out() {
+    fn common_auto_traits_are_omitted() {
         assert!(!is_said("impl core::marker::Unpin for a::B"));
         assert!(!is_said("impl<T> core::panic::unwind_safe::UnwindSafe for a::B<T> where T: X"));
         assert!(is_said("impl core::marker::Send for a::B"));

@@ -109,7 +109,8 @@ fn run(writes: bool, folder: &Path) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "the public items are not those in {}:\n\n{}\nIf that is meant: cargo xtask public-api --write",
+        "the public items differ from the lists in {}:\n\n{}\nhelp: if the change is intended, \
+         run cargo xtask public-api --write",
         folder.display(),
         differences.join("\n")
     ))

@@ -21,8 +21,8 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
             let environment = Environment {
                 name: "python-hta",
                 requirements: python::folder().join("requirements-hta.txt"),
-                announcement: "HolisticTraceAnalysis and pandas, 60 MB to download. To go without \
-                               them: --without-hta",
+                announcement: "HolisticTraceAnalysis and pandas, 60 MB to download; --without-hta \
+                               omits them",
             };
             Command::new(environment.interpreter()?)
         }
@@ -33,7 +33,7 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     if !arguments.iter().any(brings_one) {
         let script = workspace().join("tests/traces/trace_processor.mjs");
         let assets = trace_processor::install(&cache()?)
-            .map_err(|message| format!("{message}\nTo go without trace_processor: {without}"))?;
+            .map_err(|message| format!("{message}\nhelp: {without} omits trace_processor"))?;
         let words = ["node".as_ref(), script.as_os_str(), assets.as_os_str()];
         let quoted = words.map(|word| format!("'{}'", word.to_string_lossy()));
         command.arg(named).arg(quoted.join(" "));

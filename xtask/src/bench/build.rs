@@ -32,7 +32,7 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
             .parse()
             .ok()
             .filter(|rounds| *rounds > 0)
-            .ok_or("--rounds takes a number above 0")?,
+            .ok_or("invalid --rounds: use a number above 0")?,
         _ => return Err("usage: cargo xtask bench build [--rounds N]".to_owned()),
     };
     let folder = target_directory().join("build-cost");

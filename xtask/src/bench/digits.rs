@@ -53,7 +53,11 @@ fn split<'a>(arguments: &[&'a str]) -> Result<(Vec<&'static str>, Vec<&'a str>),
                     format!("--only {wanted}: use one of {}", FRAMEWORKS.join(", "))
                 })?);
             }
-            "--json" => return Err("--json: the files are named when all is done".to_owned()),
+            "--json" => {
+                return Err("cannot use --json here: the names of the files are printed at \
+                                    the end"
+                    .to_owned());
+            }
             other => others.push(other),
         }
     }

@@ -15,8 +15,8 @@ pub fn interpreter() -> Result<PathBuf, String> {
     let environment = Environment {
         name: "python-digits",
         requirements: folder().join("requirements.txt"),
-        announcement: "PyTorch and Lightning, 3 GB to download, 6 GB to keep. To go without them: \
-                       --only candle --only tch",
+        announcement: "PyTorch and Lightning, 3 GB to download, 6 GB of disk; --only candle \
+                       --only tch omits them",
     };
     environment.interpreter()
 }

@@ -48,8 +48,8 @@ fn cache_directory(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBu
     let xdg = folder("XDG_CACHE_HOME").filter(|path| path.is_absolute());
     let cache = xdg.or_else(|| folder("HOME").map(|home| home.join(".cache")));
     cache.map(|cache| cache.join("mlprof")).ok_or_else(|| {
-        "there is no place for libtorch, since neither HOME nor XDG_CACHE_HOME is set: \
-         name a folder in MLPROF_CACHE"
+        "cannot find a folder for libtorch, because neither HOME nor XDG_CACHE_HOME is set: set \
+         MLPROF_CACHE to a folder"
             .to_owned()
     })
 }
@@ -67,14 +67,18 @@ fn is_supported(release: &Release) -> Result<(), String> {
     let libtorch = release.libtorch;
     if !cfg!(all(target_os = "linux", target_env = "gnu")) {
         return Err(format!(
-            "only for Linux with glibc can a libtorch be made: here, install torch=={libtorch} with \
-             pip and set LIBTORCH_USE_PYTORCH=1, or set LIBTORCH to a libtorch {libtorch}"
+            "cannot build libtorch on this system, only on Linux with glibc: install \
+             torch=={libtorch} with pip and set LIBTORCH_USE_PYTORCH=1, or set LIBTORCH to a \
+             libtorch {libtorch}"
         ));
     }
     match env::consts::ARCH {
         "x86_64" => Ok(()),
         "aarch64" => {
-            eprintln!("on aarch64 this is untested: if it fails, set LIBTORCH to a {libtorch}");
+            eprintln!(
+                "building libtorch is untested on aarch64: if it fails, set LIBTORCH to a \
+                       libtorch {libtorch}"
+            );
             Ok(())
         }
         other => {
@@ -87,13 +91,16 @@ fn is_supported(release: &Release) -> Result<(), String> {
 fn lock(cache: &Path, release: &Release) -> Result<File, String> {
     let path = cache.join(format!("libtorch-{}.lock", release.libtorch));
     let explain = |error: io::Error| {
-        format!("{}: {error}; name another folder in MLPROF_CACHE", path.display())
+        format!(
+            "cannot use the folder {}: {error}; set MLPROF_CACHE to another folder",
+            path.display()
+        )
     };
     let file = File::create(&path).map_err(explain)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            eprintln!("another process makes libtorch {}: waiting for it", release.libtorch);
+            eprintln!("waiting for another process that builds libtorch {}", release.libtorch);
             file.lock().map_err(explain)?;
         }
         Err(TryLockError::Error(error)) => return Err(explain(error)),
@@ -110,8 +117,8 @@ fn make(cache: &Path, directory: &Path, release: &Release) -> Result<(), String>
     let explain = |error: io::Error| format!("cannot make {}: {error}", directory.display());
     fs::create_dir(&partial.0).map_err(explain)?;
     eprintln!(
-        "making a CPU-only libtorch {libtorch} of PyPI's torch in {}: up to 0.9 GB to download, \
-         0.5 GB to keep",
+        "building a CPU-only libtorch {libtorch} from PyPI's torch in {}: up to 0.9 GB to \
+         download, 0.5 GB of disk",
         directory.display()
     );
     let python = virtual_environment(&partial.0)?;

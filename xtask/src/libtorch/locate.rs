@@ -57,12 +57,13 @@ impl Directory {
         let root = self.root.display();
         let Release { tch, libtorch, .. } = release;
         let remedy = format!(
-            "point LIBTORCH at a libtorch {libtorch}, or unset it to have one made from PyPI's torch"
+            "set LIBTORCH to a libtorch {libtorch}, or unset it, and xtask builds one from PyPI's \
+             torch"
         );
         if !self.root.is_dir() {
             return Err(format!(
-                "LIBTORCH names {root}, which is no folder: \
-                 tch {tch} needs libtorch {libtorch}, so {remedy}"
+                "cannot use LIBTORCH={root}: it is not a folder. tch {tch} needs libtorch \
+                 {libtorch}: {remedy}"
             ));
         }
         let header = self.include.join("torch");
@@ -70,8 +71,8 @@ impl Directory {
             if !needed.is_dir() {
                 let needed = needed.display();
                 return Err(format!(
-                    "LIBTORCH names {root}, which holds no libtorch, since {needed} is missing: \
-                     tch {tch} needs libtorch {libtorch}, so {remedy}"
+                    "cannot use LIBTORCH={root}: it contains no libtorch, because {needed} is \
+                     missing. tch {tch} needs libtorch {libtorch}: {remedy}"
                 ));
             }
         }
@@ -82,7 +83,10 @@ impl Directory {
             }
             Some(_) => Ok(()),
             None => {
-                eprintln!("cannot tell the version of LIBTORCH ({root}): hoping for {libtorch}");
+                eprintln!(
+                    "warning: cannot determine the version of LIBTORCH ({root}); xtask \
+                           assumes {libtorch}"
+                );
                 Ok(())
             }
         }
@@ -120,14 +124,14 @@ fn python_answer(
 ) -> Result<PathBuf, String> {
     let Release { tch, libtorch, .. } = release;
     let remedy = format!(
-        "install torch=={libtorch} there with pip, \
-         or unset LIBTORCH_USE_PYTORCH to have a libtorch made from PyPI's torch"
+        "install torch=={libtorch} there with pip, or unset LIBTORCH_USE_PYTORCH, and xtask \
+         builds a libtorch from PyPI's torch"
     );
     let mut lines = answer.unwrap_or_default().lines();
     let (Some(version), Some(library)) = (lines.next(), lines.next()) else {
         return Err(format!(
-            "LIBTORCH_USE_PYTORCH is set, but `{python}` cannot import torch: \
-             tch {tch} needs PyTorch {libtorch}, so {remedy}"
+            "cannot use LIBTORCH_USE_PYTORCH: `{python}` cannot import torch. tch {tch} needs \
+             PyTorch {libtorch}: {remedy}"
         ));
     };
     let version = version::without_build(version).unwrap_or(version);
@@ -207,9 +211,9 @@ mod tests {
             directory.check(&RELEASES[0], false).expect_err("there is nothing")
         };
         let message = check(&scratch.path().join("gone"), &[]);
-        assert!(message.contains("gone, which is no folder: tch 0.22.0 needs"), "{message}");
+        assert!(message.contains("gone: it is not a folder. tch 0.22.0 needs"), "{message}");
         let message = check(scratch.path(), &[]);
-        assert!(message.contains("lib is missing: tch 0.22.0 needs libtorch 2.9.0"), "{message}");
+        assert!(message.contains("lib is missing. tch 0.22.0 needs libtorch 2.9.0"), "{message}");
         fs::create_dir(scratch.path().join("lib")).expect("a folder");
         assert!(check(scratch.path(), &[]).contains("include/torch is missing"));
         assert!(check(scratch.path(), &[("LIBTORCH_LIB", "/no")]).contains("/no/lib is missing"));

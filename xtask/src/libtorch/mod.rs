@@ -59,7 +59,7 @@ impl Libtorch {
                 let directory = Directory::new(&root, variable);
                 directory.check(release, any_version)?;
                 Ok(Some(Self {
-                    origin: format!("LIBTORCH, which names {}", directory.root.display()),
+                    origin: format!("LIBTORCH={}", directory.root.display()),
                     root: Some(directory.root),
                     library: directory.library,
                     // torch-sys would prefer Python's libtorch.
@@ -68,7 +68,7 @@ impl Libtorch {
             }
             Choice::Python => {
                 let library = locate::python_library(release, any_version)?;
-                let origin = format!("LIBTORCH_USE_PYTORCH, which finds {}", library.display());
+                let origin = format!("LIBTORCH_USE_PYTORCH, found in {}", library.display());
                 Ok(Some(Self { origin, root: None, library, unset: &["LIBTORCH"] }))
             }
             Choice::Make => Ok(None),
@@ -78,7 +78,7 @@ impl Libtorch {
     fn made(release: &Release) -> Result<Self, String> {
         let root = install::directory(release)?;
         Ok(Self {
-            origin: format!("{}, made of PyPI's torch", root.display()),
+            origin: format!("{}, built from PyPI's torch", root.display()),
             library: root.join("lib"),
             root: Some(root),
             unset: &["LIBTORCH_USE_PYTORCH", "LIBTORCH_INCLUDE", "LIBTORCH_LIB"],

@@ -48,8 +48,8 @@ pub fn locked(lock_file: &str) -> Result<&'static Release, String> {
     };
     of_tch(tch).map_err(|message| {
         format!(
-            "{message}; Cargo.lock pins it, \
-             and `cargo update -p tch --precise <version>` changes that"
+            "{message}; Cargo.lock pins the version, and `cargo update -p tch --precise <version>` \
+             changes it"
         )
     })
 }
@@ -58,7 +58,10 @@ pub fn locked(lock_file: &str) -> Result<&'static Release, String> {
 pub fn of_tch(tch: &str) -> Result<&'static Release, String> {
     RELEASES.iter().find(|release| line(release.tch) == line(tch)).ok_or_else(|| {
         let known: Vec<_> = RELEASES.iter().map(|release| release.tch).collect();
-        format!("the libtorch of tch {tch} is not known, only those of {}", known.join(", "))
+        format!(
+            "cannot choose a libtorch for tch {tch}: the supported versions of tch are {}",
+            known.join(", ")
+        )
     })
 }
 
@@ -103,8 +106,8 @@ pub fn of_header(header: &str) -> Option<String> {
 pub fn mismatch(found: &str, version: &str, release: &Release, remedy: &str) -> String {
     let Release { tch, libtorch, .. } = release;
     format!(
-        "{found} {version}, but tch {tch} needs {libtorch}: {remedy}, \
-         or set LIBTORCH_BYPASS_VERSION_CHECK=1 to try this one all the same"
+        "{found} {version}, but tch {tch} needs {libtorch}: {remedy}, or set \
+         LIBTORCH_BYPASS_VERSION_CHECK=1 to use this version anyway"
     )
 }
 
@@ -158,8 +161,8 @@ mod tests {
         assert_eq!(locked(&lock("0.26.0")).expect("known").libtorch, "2.13.0");
         assert_eq!(locked("version = 4\n").expect("the lowest").libtorch, "2.9.0");
         let message = locked(&lock("0.2.6")).expect_err("too old");
-        assert!(message.starts_with("the libtorch of tch 0.2.6 is not known, only"), "{message}");
-        assert!(message.contains("of 0.22.0, 0.23.0, 0.24.0, 0.26.0; Cargo.lock"), "{message}");
+        assert!(message.starts_with("cannot choose a libtorch for tch 0.2.6: "), "{message}");
+        assert!(message.contains("are 0.22.0, 0.23.0, 0.24.0, 0.26.0; Cargo.lock"), "{message}");
         assert_eq!(of_tch("0.24").expect("known").libtorch, "2.11.0");
         assert!(of_tch("0").is_err() && of_tch("").is_err());
     }
@@ -183,7 +186,7 @@ mod tests {
         assert_eq!(
             message,
             "LIBTORCH (/opt/t) is libtorch 2.4.0, but tch 0.22.0 needs 2.9.0: unset LIBTORCH, \
-             or set LIBTORCH_BYPASS_VERSION_CHECK=1 to try this one all the same"
+             or set LIBTORCH_BYPASS_VERSION_CHECK=1 to use this version anyway"
         );
     }
 }

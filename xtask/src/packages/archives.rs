@@ -162,7 +162,7 @@ fn run_program() -> Result<(), String> {
     let tree = String::from_utf8_lossy(&tree.stdout).into_owned();
     let outside = elsewhere(&tree, &workspace());
     if !outside.is_empty() {
-        return Err(format!("these are not from archives: {}", outside.join(", ")));
+        return Err(format!("these packages do not come from archives: {}", outside.join(", ")));
     }
     let program = target_directory().join("tested").join(PROGRAM);
     let ran = Command::new(&program).output();
@@ -171,7 +171,7 @@ fn run_program() -> Result<(), String> {
     print!("{printed}");
     match missing(&printed) {
         _ if !ran.status.success() => Err(String::from_utf8_lossy(&ran.stderr).into_owned()),
-        Some(missing) => Err(format!("its report has no {missing:?}")),
+        Some(missing) => Err(format!("its report lacks {missing:?}")),
         None => Ok(()),
     }
 }

@@ -94,9 +94,10 @@ fn look_into(name: &str, package: &Path) -> Result<Vec<String>, String> {
 fn faults(name: &str, size: u64, files: &[&str]) -> Vec<String> {
     let bundle = if name == "mlprof-report" { BUNDLE.as_slice() } else { &[] };
     let missing = NEEDED.iter().chain(bundle).filter(|needed| !files.contains(needed));
-    let mut faults: Vec<_> = missing.map(|file| format!("{name}: {file} is not in it")).collect();
+    let mut faults: Vec<_> =
+        missing.map(|file| format!("{name}: the archive lacks {file}")).collect();
     if size > LARGEST {
-        faults.push(format!("{name}: it has {size} bytes; at most {LARGEST} are allowed"));
+        faults.push(format!("{name}: the archive has {size} bytes; the limit is {LARGEST}"));
     }
     faults
 }
@@ -149,13 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_too_large_is_named() {
+    fn missing_and_large_files_are_named() {
         let whole = ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs", "tests/a.rs"];
         assert!(faults("a", LARGEST, &whole).is_empty());
-        assert_eq!(faults("a", 1, &whole[1..]), ["a: README.md is not in it"]);
+        assert_eq!(faults("a", 1, &whole[1..]), ["a: the archive lacks README.md"]);
         let without_bundle = faults("mlprof-report", 1, &whole);
         assert_eq!(without_bundle.len(), 3, "{without_bundle:?}");
         let too_large = faults("a", LARGEST + 1, &whole);
-        assert_eq!(too_large, ["a: it has 1048577 bytes; at most 1048576 are allowed"]);
+        assert_eq!(too_large, ["a: the archive has 1048577 bytes; the limit is 1048576"]);
     }
 }

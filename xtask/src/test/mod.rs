@@ -65,7 +65,7 @@ fn named(name: &str) -> Result<&'static Part, String> {
     let mut all = PARTS.iter().chain(&ON_REQUEST);
     all.find(|part| part.name == name).ok_or_else(|| {
         let names: Vec<_> = PARTS.iter().chain(&ON_REQUEST).map(|part| part.name).collect();
-        format!("there is no part {name} of the tests; there are {}", names.join(", "))
+        format!("unknown part {name} of the tests; use {}", names.join(", "))
     })
 }
 
@@ -75,7 +75,7 @@ fn reached(files: &[String]) -> Result<Vec<&'static Part>, String> {
     let (reached, others): (Vec<_>, Vec<_>) = PARTS.iter().partition(is_reached);
     let names = |parts: &[&Part]| parts.iter().map(|part| part.name).collect::<Vec<_>>().join(", ");
     println!("{} files have changed: {}", files.len(), names(&reached));
-    println!("not reached: {}", names(&others));
+    println!("not affected: {}", names(&others));
     Ok(reached)
 }
 
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(names(&["aarch64", "windows"]), Ok(vec!["aarch64", "windows"]));
         assert_eq!(names(&["tch", "core"]), Ok(vec!["tch", "core"]));
         assert_eq!(names(&[]).map(|all| all.len()), Ok(PARTS.len()));
-        assert!(names(&["tcl"]).expect_err("a typo").contains("there are core, "));
+        assert!(names(&["tcl"]).expect_err("a typo").contains("use core, "));
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_reaches_everything() {
+    fn unknown_files_affect_all_parts() {
         assert_eq!(reached_by("a-new-folder/src/lib.rs").len(), PARTS.len());
     }
 }

@@ -62,7 +62,8 @@ macro_rules! core_and {
 pub const PARTS: [Part; 12] = [
     Part {
         name: "core",
-        about: "events, reports, sampler, traces, core, macros, loop, NVIDIA's devices; the guide's examples",
+        about: "events, reports, sampler, traces, core, macros, training loop, NVIDIA devices, \
+                examples of the guide",
         stands_on: core_and!(
             "mlprof-train",
             "mlprof-analysis",
@@ -74,7 +75,7 @@ pub const PARTS: [Part; 12] = [
     },
     Part {
         name: "loom",
-        about: "what threads share, in every order that they can run in",
+        about: "data shared between threads, in all possible orders (loom)",
         stands_on: core_and!("mlprof-cuda"),
         steps: loom,
     },
@@ -104,7 +105,7 @@ pub const PARTS: [Part; 12] = [
     },
     Part {
         name: "sql",
-        about: "SQL over traces: mlprof-sql, beside other engines",
+        about: "SQL over traces: mlprof-sql, compared with other engines",
         stands_on: core_and!("mlprof-analysis", "mlprof-sql"),
         steps: || Ok(sql::steps()),
     },
@@ -116,7 +117,7 @@ pub const PARTS: [Part; 12] = [
     },
     Part {
         name: "benches",
-        about: "the programs that measure costs",
+        about: "the benchmark programs",
         stands_on: core_and!("benches"),
         steps: || Ok(vec![unified(Step::cargo("benchmarks", "test --profile quick -p benches"))]),
     },
@@ -143,7 +144,7 @@ pub const PARTS: [Part; 12] = [
     },
     Part {
         name: "burn",
-        about: "mlprof-burn and its example, on the processor and on a GPU, or a software one",
+        about: "mlprof-burn and its example, on the CPU and on a GPU or a software GPU",
         stands_on: core_and!(
             "burn-plugin",
             "examples/burn-digits",
@@ -167,7 +168,7 @@ pub const PARTS: [Part; 12] = [
     },
     Part {
         name: "newest",
-        about: "the same with the newest tch",
+        about: "mlprof-tch and its example with the newest tch",
         stands_on: core_and!(
             "mlprof-train",
             "tch-plugin",
@@ -179,7 +180,7 @@ pub const PARTS: [Part; 12] = [
     },
     Part {
         name: "e2e",
-        about: "whole programs, and what Python reads of theirs",
+        about: "whole programs, and their files read by Python",
         stands_on: core_and!(
             "mlprof-train",
             "mlprof-analysis",
@@ -197,7 +198,7 @@ pub const PARTS: [Part; 12] = [
     },
     Part {
         name: "miri",
-        about: "the core's unsafe code under Miri, where that is",
+        about: "the core's unsafe code under Miri, if installed",
         stands_on: core_and!(),
         steps: || Ok(miri::steps()),
     },
@@ -208,37 +209,37 @@ pub const PARTS: [Part; 12] = [
 pub const ON_REQUEST: [Part; 6] = [
     Part {
         name: "burn-next",
-        about: "mlprof-burn and its example with burn 0.23, on the processor; by its name only",
+        about: "mlprof-burn and its example with burn 0.23, on the CPU; only by name",
         stands_on: core_and!("burn-plugin", "examples/burn-digits", "tests"),
         steps: burn_next,
     },
     Part {
         name: "aarch64",
-        about: "libraries of core for aarch64 under qemu, where that is; by its name only",
+        about: "libraries of the core for aarch64 under qemu, if installed; only by name",
         stands_on: core_and!("mlprof-train"),
         steps: || Ok(aarch64::steps()),
     },
     Part {
         name: "windows",
-        about: "core and the loop for Windows under wine, where that is; by its name only",
+        about: "core and training loop for Windows under wine, if installed; only by name",
         stands_on: core_and!("mlprof-train"),
         steps: || Ok(windows::steps()),
     },
     Part {
         name: "sanitizers",
-        about: "core and sampler under AddressSanitizer and ThreadSanitizer; by its name only",
+        about: "core and sampler under AddressSanitizer and ThreadSanitizer; only by name",
         stands_on: core_and!(),
         steps: || Ok(sanitizers::steps()),
     },
     Part {
         name: "cluster",
-        about: "SQL over traces by a cluster of Ballista; by its name only",
+        about: "SQL over traces on a Ballista cluster; only by name",
         stands_on: core_and!("mlprof-analysis", "mlprof-sql"),
         steps: || Ok(sql::cluster()),
     },
     Part {
         name: "spark",
-        about: "SQL over traces by Spark, where Java is; by its name only",
+        about: "SQL over traces with Spark, if Java is installed; only by name",
         stands_on: core_and!("mlprof-analysis", "mlprof-sql"),
         steps: || Ok(sql::spark()),
     },

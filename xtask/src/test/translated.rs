@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_there() {
+    fn omitted_tests_exist() {
         for platform in [aarch64::platform(), windows::platform()] {
             let mut source = String::new();
             let packages = platform.tests.split_whitespace();

@@ -68,7 +68,7 @@ fn is_path(quoted: &str) -> bool {
 }
 
 #[test]
-fn what_is_named_and_not_there_is_found() {
+fn missing_files_are_found() {
     let files = ["core/src/report/mod.rs", "core/src/lib.rs", "README.md"].map(PathBuf::from);
     let text = "\
 In `core/src`, `report/` is there, `trace/` is not.

@@ -150,7 +150,7 @@ fn public_errors_of_libraries_print_their_message_by_debug() {
 
 /// Checks that targets without a test build contain no tests, because these would never run.
 #[test]
-fn what_is_not_built_for_tests_has_none() {
+fn targets_without_a_test_build_have_no_tests() {
     let packages = crates::metadata::packages().expect("cargo knows them");
     let left_out = untested::files(&packages, &files(), &workspace());
     assert!(left_out.len() > 20, "{left_out:?}");

@@ -15,15 +15,17 @@ use benches::conditions::Conditions;
 use benches::settings;
 
 const USAGE: &str = "\
-Treats the profilers hard, and checks that nothing is lost, hangs or ends the process.
+Stress test of the profilers: checks that no call is lost and that the process neither hangs nor ends.
 
 Usage: torture [--scale X] [SCENE]...
 
-  --scale X  how much of each scene: 1 is all, 0.001 is enough under valgrind [1]
-  SCENE      only these scenes
+  --scale X  fraction of each scene, such as 0.001 under valgrind [default: 1]
+  SCENE      scenes to run [default: all]
 
-The environment variable MLPROF_TORTURE_UNDER names a program with its options that each scene runs
-under, such as `valgrind --error-exitcode=9`; MLPROF_TORTURE_CASE a case of `fuzz` to play again.
+Environment variables:
+
+  MLPROF_TORTURE_UNDER  command that runs each scene, such as `valgrind --error-exitcode=9`
+  MLPROF_TORTURE_CASE   case of the scene `fuzz` to repeat
 ";
 
 /// Environment variable that selects the scene of a process.

@@ -14,18 +14,17 @@ use mlprof_core::report::comparison::{Comparison, compare, compare_steps};
 use self::chance::{Chance, Series};
 
 const USAGE: &str = "\
-Counts false alarms of comparisons: of equal runs made by chance, or of trainings.
+Counts false alarms in comparisons of equal runs, which are random or real trainings.
 
 Usage: verdicts [--rows N] [--comparisons N] [--only KIND]... [--longest N]
        verdicts --trainings N [--steps N]
 
-  --rows N         rows of each run [300]
-  --comparisons N  comparisons of each case [200]; of long runs fewer
-  --only KIND      kinds of runs whose names contain this [all]
-  --longest N      steps of the longest runs [4000]
-  --trainings N    instead, compares N times three runs of a training with three others, and the first of
-                   each with each other
-  --steps N        steps of a training [300]
+  --rows N         rows of each run [default: 300]
+  --comparisons N  comparisons of each case, fewer for long runs [default: 200]
+  --only KIND      kinds of runs whose names contain KIND [default: all]
+  --longest N      steps of the longest runs [default: 4000]
+  --trainings N    compare three runs of a training with three others, and one with one, N times
+  --steps N        steps of a training [default: 300]
 ";
 
 /// The value of `--fail-above` in most projects.

@@ -65,7 +65,7 @@ fn fastest_and_median(mut times: Vec<Duration>) -> (Duration, Duration) {
 }
 
 #[test]
-fn what_recording_costs() {
+fn cost_of_recording() {
     let _alone = alone();
     let mut training = Training::new();
     training.time(&mut Vec::new());

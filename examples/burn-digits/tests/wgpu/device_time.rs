@@ -175,7 +175,7 @@ fn more_calls_than_may_be_under_way_are_counted() {
     let measured: Vec<_> = report.actions.iter().filter(|row| row.device.is_some()).collect();
     assert_eq!(measured.len(), 2, "{:?}", report.actions);
     let notes = report.header.notes.join("\n");
-    let note = "2 calls of actions have no device time: more than 2 regions were under way";
+    let note = "2 calls of actions have no device time: more than 2 regions were pending";
     assert!(notes.contains(note), "{notes}");
 }
 

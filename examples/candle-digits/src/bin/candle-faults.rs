@@ -22,26 +22,25 @@ use digits::{Disk, Faults, Measured, Order, Splits, finish, loader, refuse_early
 use mlprof_candle::prelude::*;
 use mlprof_train::Result as HookResult;
 
-/// Trains a small network on handwritten digits, with faults, and tells what they cost.
+/// Train a small network on handwritten digits with faults, and report their cost
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
     common: Faults<Fault>,
-    /// So many batches of an epoch are enough, and three of a validation.
+    /// Maximum number of batches per epoch; a validation then has three [default: all]
     #[arg(long, value_name = "BATCHES")]
     limit_batches: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Fault {
-    /// The file of all digits is unpacked for each batch, once for its images and once for its
-    /// classes, by the thread that trains.
+    /// The training thread unpacks the file of all digits twice per batch, for images and classes
     Loader,
-    /// The network is validated after every batch.
+    /// The network is validated after every batch
     Validation,
-    /// The small variables are logged as text after each batch, by the thread that trains.
+    /// The training thread writes the small variables to a log after each batch
     Logger,
-    /// The network that learns is evaluated, so that all that a backward pass would need is kept.
+    /// The trained network is evaluated, so candle records the graph of a backward pass
     Gradients,
 }
 

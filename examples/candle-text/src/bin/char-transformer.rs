@@ -93,7 +93,7 @@ fn learn_and_write(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()
     let _ = writeln!(out, "{} characters, {} weights", text.len(), learner.weights());
     let _ = writeln!(out, "\n{PROMPT}{written}\n");
     let (loss, validation) = (metric("train_loss"), metric("val_loss"));
-    let _ = writeln!(out, "final loss: {loss:.3}, on text not learned from: {validation:.3}");
+    let _ = writeln!(out, "final loss: {loss:.3}, on held-out text: {validation:.3}");
     Ok(())
 }
 

@@ -75,8 +75,8 @@ fn embed(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()> {
     let reports = reports_of(profiler);
     if reports.iter().any(has_no_span) {
         eprintln!(
-            "no span was seen: a model's layers make their spans when they are built, for the \
-             subscriber that is there by then. Install it first."
+            "no span was recorded: install the subscriber before you build the model, because its \
+             layers create their spans when they are built"
         );
     }
     Ok(options.profiler.write_reports(&reports)?)

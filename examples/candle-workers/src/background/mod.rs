@@ -180,7 +180,7 @@ fn panic_message<Batch>(worker: Worker<Batch>) -> BoxError {
         Ok(()) => "it ended early".to_owned(),
         Err(panic) => format!("it panicked: {}", text_of(&*panic)),
     };
-    format!("{name} prepares no more batches: {message}").into()
+    format!("{name} stopped preparing batches: {message}").into()
 }
 
 fn text_of(panic: &(dyn Any + Send)) -> &str {

@@ -101,7 +101,7 @@ fn a_worker_that_panics_becomes_an_error() {
         let (last, before) = seen.split_last().expect("something comes");
         assert_eq!(before, [Ok(0), Ok(1), Ok(2), Ok(3)]);
         let message = last.as_ref().expect_err("the panic");
-        let worker = format!("batch_worker_{} prepares no more batches", 4 % workers);
+        let worker = format!("batch_worker_{} stopped preparing batches", 4 % workers);
         assert!(message.contains(&worker) && message.contains("no such digit: 4"), "{message}");
     }
 }

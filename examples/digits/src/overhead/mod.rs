@@ -199,7 +199,8 @@ fn full_steps(epoch: &Epoch<'_>, profiler: Arc<dyn Profiler>) -> Result<Vec<f64>
     let steps = epoch(profiler)?;
     if steps.len() < WARM_UP + 2 {
         return Err(format!(
-            "an epoch of {} full steps is too short to compare: it takes {}, so use a smaller batch",
+            "cannot compare steps: an epoch has {} full batches and the comparison needs {}; use \
+             a smaller batch size",
             steps.len(),
             WARM_UP + 2
         )

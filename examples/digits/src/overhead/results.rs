@@ -102,10 +102,10 @@ impl fmt::Display for Results {
             formatter,
             "{:<40} {account:>+8.3} %   {scopes_per_step:.1} scopes per step × {ns_per_scope:.1} ns \
              = {per_step:.2} µs",
-            "simple, by its own account"
+            "simple, computed from its scopes"
         )?;
-        row(formatter, "every other step, by simple", &self.neighbours)?;
-        row(formatter, "every other step, by nothing (control)", &self.control)?;
+        row(formatter, "every other step with simple", &self.neighbours)?;
+        row(formatter, "every other step with nothing (control)", &self.control)?;
         for (name, estimate) in &self.epochs {
             row(formatter, &format!("whole epochs, {name}"), estimate)?;
         }
@@ -173,11 +173,11 @@ mod tests {
             let line = text.lines().find(|line| line.starts_with(name));
             line.unwrap_or_else(|| panic!("no {name} in {text}")).to_owned()
         };
-        let quiet = line("every other step, by simple");
+        let quiet = line("every other step with simple");
         assert!(quiet.contains("+0.060 %   95 %: +0.040 to +0.080 %"), "{quiet}");
         assert!(!quiet.contains("noise"), "{quiet}");
         assert!(line("whole epochs, hooks only").contains("noise, wider than the budget of 0.1 %"));
-        assert!(line("every other step, by nothing").contains("no interval"));
+        assert!(line("every other step with nothing").contains("no interval"));
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn every_other_step_is_recorded_as_a_whole() {
 }
 
 #[test]
-fn what_a_profiler_adds_to_recorded_steps_is_found() {
+fn added_cost_of_recorded_steps_is_measured() {
     let round = Cell::new(0);
     let epoch = |profiler: Arc<dyn Profiler>| {
         round.set(round.get() + 1);
@@ -103,5 +103,5 @@ fn an_epoch_too_short_to_compare_is_refused() {
         json: None,
     };
     let error = subject.measure(&options).expect_err("refused").to_string();
-    assert!(error.contains("5 full steps") && error.contains("smaller batch"), "{error}");
+    assert!(error.contains("5 full batches") && error.contains("smaller batch"), "{error}");
 }

@@ -46,7 +46,7 @@ impl Meeting {
             variable(name).filter(|value| !value.is_empty()).ok_or_else(|| {
                 GroupError::Setting(format!(
                     "{name} is not set: several processes need MASTER_ADDR and MASTER_PORT, the \
-                     address and a free port of the machine of rank 0"
+                     address of rank 0's machine and a free port there"
                 ))
             })
         };
@@ -55,7 +55,9 @@ impl Meeting {
         let port = port.trim().parse::<u16>().ok();
         let port = if has_store { port.and_then(|port| port.checked_add(1)) } else { port };
         let port = port.filter(|&port| port != 0).ok_or_else(|| {
-            GroupError::Setting("MASTER_PORT is no port: use a number from 1 to 65535".to_owned())
+            GroupError::Setting(
+                "MASTER_PORT is not a port: use a number from 1 to 65535".to_owned(),
+            )
         })?;
         Ok(Self { address, port, patience })
     }
@@ -102,9 +104,7 @@ pub(super) fn gather(
                 let Some((link, rank)) = welcome(stream, world_size, patience)? else { continue };
                 let place = &mut links[rank as usize - 1];
                 if place.replace(link).is_some() {
-                    return Err(GroupError::Join(format!(
-                        "two processes say they are rank {rank}"
-                    )));
+                    return Err(GroupError::Join(format!("two processes have rank {rank}")));
                 }
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -122,7 +122,7 @@ pub(super) fn gather(
 fn missing(links: &[Option<Link>], patience: Duration) -> String {
     let absent = (1..).zip(links).filter(|(_, link)| link.is_none());
     let ranks: Vec<_> = absent.map(|(rank, _): (u32, _)| rank.to_string()).collect();
-    format!("rank {} did not come within {patience:?}", ranks.join(", "))
+    format!("rank {} did not connect within {patience:?}", ranks.join(", "))
 }
 
 /// Reads the greeting of a connection. Returns `None` for an unrelated process.
@@ -130,15 +130,25 @@ fn welcome(stream: TcpStream, world_size: u32, patience: Duration) -> Result<Opt
     let Ok(mut link) = link(stream, u32::MAX, TO_SAY_HELLO.min(patience)) else { return Ok(None) };
     let Ok([rank, theirs]) = link.receive_words(Kind::Hello) else { return Ok(None) };
     let Some(known) = u32::try_from(rank).ok().filter(|rank| (1..world_size).contains(rank)) else {
-        let problem =
-            format!("a process says it is rank {rank} of {theirs}, here are {world_size}");
+        let problem = format!(
+            "a process has rank {rank} of {theirs}, but rank 0 expects {world_size} \
+                     processes"
+        );
         return Err(GroupError::Join(problem));
     };
     if theirs != u64::from(world_size) {
-        let problem = format!("rank {rank} is one of {theirs} processes, rank 0 of {world_size}");
+        let problem = format!(
+            "rank {rank} expects {theirs} processes, but rank 0 expects \
+                               {world_size}"
+        );
         return Err(GroupError::Join(problem));
     }
-    let failed = |error| GroupError::Join(format!("the connection to rank {rank}: {error}"));
+    let failed = |error| {
+        GroupError::Join(format!(
+            "cannot use the connection to rank {rank}: \
+                                                   {error}"
+        ))
+    };
     let mut link = link.with_rank(known, patience).map_err(failed)?;
     link.send_words(Kind::Welcome, [0, theirs])?;
     Ok(Some((link, known)))

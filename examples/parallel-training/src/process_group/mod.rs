@@ -23,10 +23,10 @@ pub enum GroupError {
     #[error("{0}")]
     Setting(String),
     /// Some ranks did not connect.
-    #[error("the ranks did not come together: {0}")]
+    #[error("cannot connect the ranks: {0}")]
     Join(String),
     /// A rank exited or no longer responds.
-    #[error("rank {rank} is lost: {why}")]
+    #[error("lost rank {rank}: {why}")]
     Lost {
         /// The lost rank.
         rank: u32,
@@ -34,7 +34,10 @@ pub enum GroupError {
         why: String,
     },
     /// A rank is at a different operation than this one.
-    #[error("rank {rank} has come to {theirs}, this rank to {ours}: they must run the same steps")]
+    #[error(
+        "rank {rank} is at {theirs}, but this rank is at {ours}: all ranks must run the same \
+             steps"
+    )]
     OutOfStep {
         /// The other rank.
         rank: u32,
@@ -44,7 +47,7 @@ pub enum GroupError {
         ours: String,
     },
     /// A result differs between ranks.
-    #[error("rank {rank} has {theirs:016x} where rank 0 has {ours:016x}")]
+    #[error("rank {rank} has the result {theirs:016x}, but rank 0 has {ours:016x}")]
     Different {
         /// The differing rank.
         rank: u32,
@@ -171,8 +174,12 @@ fn verdict(rank: u32, theirs: u64, ours: u64) -> Result<()> {
 }
 
 fn link(stream: TcpStream, rank: u32, patience: Duration) -> Result<Link> {
-    Link::new(stream, rank, patience)
-        .map_err(|error| GroupError::Join(format!("the connection to rank {rank}: {error}")))
+    Link::new(stream, rank, patience).map_err(|error| {
+        GroupError::Join(format!(
+            "cannot use the connection to rank {rank}: \
+                                                   {error}"
+        ))
+    })
 }
 
 #[cfg(test)]

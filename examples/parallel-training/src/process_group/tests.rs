@@ -77,7 +77,10 @@ fn equal_results_are_confirmed_and_others_named_on_every_rank() {
         together(3, PATIENCE, |rank, mut group| group.check_equal(if rank == 2 { 1 } else { 42 }));
     for result in results {
         let error = result.expect_err("rank 2 differs").to_string();
-        assert_eq!(error, "rank 2 has 0000000000000001 where rank 0 has 000000000000002a");
+        assert_eq!(
+            error,
+            "rank 2 has the result 0000000000000001, but rank 0 has 000000000000002a"
+        );
     }
 }
 
@@ -92,8 +95,8 @@ fn a_rank_that_goes_away_is_named_by_rank_0_and_noticed_by_all() {
         }
         group.all_reduce_mean(&mut values).err().map(|error| error.to_string())
     });
-    assert_eq!(results[0].as_deref(), Some("rank 1 is lost: it has closed the connection"));
-    assert_eq!(results[2].as_deref(), Some("rank 0 is lost: it has closed the connection"));
+    assert_eq!(results[0].as_deref(), Some("lost rank 1: it closed the connection"));
+    assert_eq!(results[2].as_deref(), Some("lost rank 0: it closed the connection"));
     assert!(started.elapsed() < PATIENCE, "nobody waits for what cannot come");
 }
 
@@ -108,7 +111,7 @@ fn a_rank_that_hangs_is_given_up() {
         let error = group.all_reduce_mean(&mut [1.0]).expect_err("rank 1 sends nothing");
         error.to_string()
     });
-    assert_eq!(results[0], "rank 1 is lost: no answer within 300ms");
+    assert_eq!(results[0], "lost rank 1: no answer within 300ms");
 }
 
 #[test]
@@ -118,16 +121,19 @@ fn ranks_that_do_different_things_are_told_apart() {
         _ => group.check_equal(1),
     });
     let error = results[0].as_ref().expect_err("out of step").to_string();
-    assert!(error.contains("rank 1 has come to comparing results"), "{error}");
+    assert!(error.contains("rank 1 is at comparing results"), "{error}");
     let results = together(2, PATIENCE, |rank, mut group| {
         group.all_reduce_mean(&mut vec![1.0; 2 + rank as usize])
     });
     let error = results[0].as_ref().expect_err("other sizes").to_string();
-    assert!(error.contains("averaging (12 bytes), this rank to averaging (8 bytes)"), "{error}");
+    assert!(
+        error.contains("averaging (12 bytes), but this rank is at averaging (8 bytes)"),
+        "{error}"
+    );
 }
 
 #[test]
-fn who_does_not_come_is_named() {
+fn missing_ranks_are_named() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     // A process that sends an invalid greeting does not count as a rank.
     let mut stranger =
@@ -135,7 +141,7 @@ fn who_does_not_come_is_named() {
     std::io::Write::write_all(&mut stranger, b"GET / HTTP/1.1\r\n\r\n").expect("written");
     let error = join::gather(&listener, 3, Duration::from_millis(200)).err().expect("nobody comes");
     let message = error.to_string();
-    assert!(message.contains("rank 1, 2 did not come within 200ms"), "{message}");
+    assert!(message.contains("rank 1, 2 did not connect within 200ms"), "{message}");
 
     let port = listener.local_addr().expect("bound").port();
     drop(listener);

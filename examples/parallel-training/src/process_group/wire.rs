@@ -32,7 +32,7 @@ impl std::fmt::Display for Kind {
         formatter.write_str(match self {
             Self::Hello | Self::Welcome => "joining",
             Self::Mean => "averaging",
-            Self::Broadcast => "taking values over from rank 0",
+            Self::Broadcast => "receiving values from rank 0",
             Self::Compare | Self::Verdict => "comparing results",
         })
     }
@@ -100,7 +100,7 @@ impl Link {
         self.bytes.resize(HEADER, 0);
         self.bytes.extend(numbers.flatten());
         let length = u32::try_from(self.bytes.len() - HEADER)
-            .map_err(|_| GroupError::Setting("more than 4 GiB in one message".to_owned()))?;
+            .map_err(|_| GroupError::Setting("a message has more than 4 GiB".to_owned()))?;
         self.bytes[0] = kind as u8;
         self.bytes[1..HEADER].copy_from_slice(&length.to_le_bytes());
         self.stream.write_all(&self.bytes).map_err(|error| self.lost(&error))
@@ -128,7 +128,7 @@ impl Link {
                 format!("no answer within {:?}", self.patience)
             }
             ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
-                "it has closed the connection".to_owned()
+                "it closed the connection".to_owned()
             }
             _ => error.to_string(),
         };

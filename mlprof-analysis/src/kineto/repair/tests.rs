@@ -16,7 +16,7 @@ fn repaired(text: &[u8]) -> Option<(Value, usize)> {
 }
 
 #[test]
-fn what_recorders_write_becomes_json() {
+fn invalid_json_of_recorders_is_repaired() {
     let cases: [(&[u8], Value); 19] = [
         (br#"{"a": nan, "b": -inf, "c": N/A}"#, json!({"a": "nan", "b": "-inf", "c": "N/A"})),
         (
@@ -55,7 +55,7 @@ fn what_recorders_write_becomes_json() {
 }
 
 #[test]
-fn what_cannot_be_whole_is_not() {
+fn truncated_json_is_not_repaired() {
     for text in [&b"{\"a\": 1"[..], b"{\"a\": \"b", b"{\"a\": [1, 2"] {
         assert_eq!(repair(text, false), Repaired::Unfinished);
     }

@@ -145,7 +145,7 @@ pub fn silent_after_leaving() {
 }
 
 /// Checks that a profiler without interest in devices does not enable CUPTI.
-pub fn nobody_asks() {
+pub fn profilers_without_device_interest_do_not_enable_cupti() {
     let profiler = Arc::new(SimpleProfiler::new());
     let activated = activate(profiler.clone());
     {

@@ -51,7 +51,7 @@ pub const ALL: &[Scene] = &[
     scene("fork", limits::fork),
     scene("finalize", limits::finalize),
     scene("silent after leaving", limits::silent_after_leaving),
-    scene("nobody asks", limits::nobody_asks),
+    scene("nobody asks", limits::profilers_without_device_interest_do_not_enable_cupti),
     scene("the process ends in the middle", limits::exit_in_the_middle),
     scene("a profiler is let go", limits::let_go),
     Scene { mode: "cut", ..scene("records that are cut off", limits::unreadable) },
@@ -99,14 +99,14 @@ pub const ALL: &[Scene] = &[
 ];
 
 /// Results of a run.
-pub struct Ran {
+pub struct RunResults {
     pub report: TensorReport,
     pub text: String,
     /// Traces of all cycles.
     pub traces: Vec<Value>,
 }
 
-impl Ran {
+impl RunResults {
     /// Returns the table row with this name.
     pub fn row(&self, name: &str) -> &KeyAverage {
         let rows = &self.report.key_averages.rows;
@@ -123,16 +123,16 @@ impl Ran {
 }
 
 /// Records all of `program`.
-pub fn record(program: impl FnOnce(&Arc<TensorProfiler>)) -> Ran {
+pub fn record(program: impl FnOnce(&Arc<TensorProfiler>)) -> RunResults {
     run(TensorProfiler::new().without_schedule(), program)
 }
 
 /// Records the steps of a schedule.
-pub fn record_steps(schedule: Schedule, program: impl FnOnce(&Arc<TensorProfiler>)) -> Ran {
+pub fn record_steps(schedule: Schedule, program: impl FnOnce(&Arc<TensorProfiler>)) -> RunResults {
     run(TensorProfiler::new().schedule(schedule), program)
 }
 
-pub fn run(profiler: TensorProfiler, program: impl FnOnce(&Arc<TensorProfiler>)) -> Ran {
+pub fn run(profiler: TensorProfiler, program: impl FnOnce(&Arc<TensorProfiler>)) -> RunResults {
     let traces: Arc<Mutex<Vec<Value>>> = Arc::default();
     let written = traces.clone();
     let on_trace_ready = move |cycle: &Cycle| {
@@ -149,7 +149,7 @@ pub fn run(profiler: TensorProfiler, program: impl FnOnce(&Arc<TensorProfiler>))
     let text = profiler.summary();
     let Some(Report::Tensor(report)) = profiler.report() else { panic!("no report") };
     let traces = std::mem::take(&mut *traces.lock().expect("not poisoned"));
-    Ran { report, text, traces }
+    RunResults { report, text, traces }
 }
 
 /// Runs `work` as an op.

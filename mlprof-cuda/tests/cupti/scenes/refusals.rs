@@ -2,10 +2,10 @@
 
 use mlprof_core::profile;
 
-use super::{Ran, op, record};
+use super::{RunResults, op, record};
 
 /// Records a training without a device and checks its host data.
-fn trained() -> Ran {
+fn trained() -> RunResults {
     let ran = record(|_| {
         for _ in 0..3 {
             let _forward = profile!("forward");
@@ -18,7 +18,7 @@ fn trained() -> Ran {
 }
 
 /// Checks that there is one note that contains all these parts.
-fn says(ran: &Ran, parts: &[&str]) {
+fn says(ran: &RunResults, parts: &[&str]) {
     let [note] = ran.notes() else { panic!("{:?}", ran.notes()) };
     assert!(note.starts_with("no CUDA kernels and copies: "), "{note}");
     assert!(parts.iter().all(|part| note.contains(part)), "{note}");

@@ -7,7 +7,7 @@ use mlprof_core::tensor::Schedule;
 use mlprof_core::{ProfilerExt, TensorProfiler, profile};
 use serde_json::Value;
 
-use super::{Ran, op, record, record_steps, run, slices};
+use super::{RunResults, op, record, record_steps, run, slices};
 use crate::fake::cuda;
 
 const GEMM: &str = "_Z4gemmPfS_";
@@ -51,7 +51,7 @@ pub fn kernels_under_ops_in_a_folder() {
     check(&record(|_| step()));
 }
 
-fn check(ran: &Ran) {
+fn check(ran: &RunResults) {
     let report = &ran.report;
     assert_eq!(report.key_averages.device_name, "CUDA", "{}", ran.text);
     let device = |name: &str| {

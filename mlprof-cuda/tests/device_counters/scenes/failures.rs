@@ -18,7 +18,7 @@ pub(super) fn says(note: &str, devices: usize) {
     }
 }
 
-pub(super) fn what_a_device_lacks() {
+pub(super) fn missing_counters() {
     let (report, text) = record(|_| until("it samples", || counted("fake_utilization_calls") > 5));
     println!("{text}");
     let device = &report.device_counters[0];

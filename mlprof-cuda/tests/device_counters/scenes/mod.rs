@@ -34,7 +34,7 @@ pub const ALL: &[Scene] = &[
     Scene {
         name: "what a device lacks",
         environment: &[RATE, ("FAKE_NVML_LACKS", "power clocks"), ("FAKE_NVML_DEVICES", "1")],
-        play: failures::what_a_device_lacks,
+        play: failures::missing_counters,
     },
     Scene {
         name: "a device that is lost",

@@ -35,7 +35,7 @@ pub const ALL: &[Scene] = {
     &[
         scene("durations", Fake, timing::durations),
         scene("durations with an old driver", Old, timing::durations),
-        scene("nobody waits", Fake, timing::nobody_waits),
+        scene("nobody waits", Fake, timing::the_host_does_not_wait_for_the_device),
         scene("events are used again", Fake, timing::events_are_used_again),
         scene("two contexts", Fake, timing::two_contexts),
         scene("many threads", Fake, timing::many_threads),
@@ -45,7 +45,7 @@ pub const ALL: &[Scene] = {
         scene("actions", Fake, profilers::actions),
         scene("recorded steps", Fake, profilers::recorded_steps),
         scene("several profilers", Fake, profilers::several),
-        scene("nobody listens", Fake, profilers::nobody_listens),
+        scene("nobody listens", Fake, profilers::no_listener),
         scene("too many", Fake, failures::too_many),
         scene("each function fails", Fake, failures::each_function_fails),
         scene("captures", Fake, failures::captures),

@@ -232,7 +232,7 @@ pub fn several() {
 }
 
 /// Checks that there are no driver calls for profilers without interest in regions.
-pub fn nobody_listens() {
+pub fn no_listener() {
     struct Own;
     impl Profiler for Own {
         fn start(&self, _action: mlprof_core::Action) {}

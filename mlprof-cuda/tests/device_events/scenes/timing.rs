@@ -51,7 +51,7 @@ pub fn durations() {
 }
 
 /// Checks that the host does not wait for the device within a region or between regions.
-pub fn nobody_waits() {
+pub fn the_host_does_not_wait_for_the_device() {
     let fake = Fake::with_context();
     let profiler = SimpleProfiler::new();
     let stream = fake.stream();

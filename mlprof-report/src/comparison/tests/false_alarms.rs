@@ -105,7 +105,7 @@ fn too_few_calls_for_so_many_rows_are_said_to_be() {
 
 /// Checks that a sufficiently large difference is found even among many rows.
 #[test]
-fn what_is_slower_is_found_among_many_rows() {
+fn slower_rows_are_found_among_many() {
     let mut chance = Chance(13);
     for (count, times) in [(100, 2.0), (300, 1.5), (4_000, 1.1)] {
         let (before, after) =

@@ -49,7 +49,7 @@ fn about(value: Option<f64>, expected: f64) {
 }
 
 #[test]
-fn what_got_slower_is_told_from_what_varies() {
+fn slower_rows_differ_from_varying_rows() {
     let before = [run(0.002, vec![])];
     for (load, expected) in [
         (0.002, Verdict::Same),
@@ -195,7 +195,7 @@ fn ranks_are_compared_with_their_own() {
 }
 
 #[test]
-fn what_has_nothing_in_common_is_not_compared() {
+fn reports_without_common_rows_are_not_compared() {
     let simple = [run(0.002, vec![])];
     let tensor = Report::Tensor(recorded(vec![op("matmul", 100, 1.0)]));
     let error = compare(&simple, &[tensor]).expect_err("of two kinds");
@@ -210,7 +210,7 @@ fn what_has_nothing_in_common_is_not_compared() {
 }
 
 #[test]
-fn what_differs_besides_is_said() {
+fn other_differences_are_reported() {
     let built = |level: &str| {
         let mut report = run(0.002, vec![]);
         report.header_mut().build = Some(crate::BuildSettings {

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_doubles_only_wants_them() {
+    fn programs_with_only_doubles_get_a_hint() {
         let finding = found(NAME, recorded(vec![on(DType::Float64, &[64, 64], 0.8)]));
         assert_eq!(finding.confidence, Confidence::Hint);
     }

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_candle_remembers_in_evaluations_is_found_and_what_it_does_not_is_not() {
+    fn evaluations_with_candle_graphs_are_found() {
         let finding = found(NAME, evaluated(1_000));
         close(finding.cost.seconds, 1.0, 0.01);
         assert!(finding.cost.is_estimated && finding.remedy.contains("detached_var_builder"));

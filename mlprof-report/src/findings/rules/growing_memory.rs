@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_once_is_not_nor_what_is_freed_or_small() {
+    fn constant_freed_and_small_memory_is_healthy() {
         healthy(NAME, left(0));
         // An optimizer's state has as many bytes in fewer blocks.
         let mut state = left(10);

@@ -8,7 +8,7 @@ use loom::thread;
 /// Checks that the reader finds complete records, beginning with the first. Other records are lost
 /// and never appear in the next recording.
 #[test]
-fn what_is_taken_is_whole() {
+fn taken_logs_are_complete() {
     let orders = std::sync::Arc::new(AtomicUsize::new(0));
     let counted = orders.clone();
     loom::model(move || {

@@ -75,7 +75,7 @@ pub(super) struct Watched {
     /// Set when the process has not answered for a long time; it may be stopped.
     pub(super) is_silent: bool,
     /// Time of the latest answer.
-    pub(super) heard: Instant,
+    pub(super) last_reply: Instant,
     /// Latest findings, one paragraph each, or the reason why they are unknown. `None` before the
     /// first request completes.
     pub(super) findings: Option<Result<Vec<String>, String>>,
@@ -122,8 +122,8 @@ impl View {
     /// Stores a new state of a process.
     pub(super) fn hear(&mut self, name: ProcessName, state: ProcessState) {
         let findings = self.watched(name).and_then(|known| known.findings.take());
-        let (has_ended, is_silent, heard) = (false, false, Instant::now());
-        let watched = Watched { name, state, has_ended, is_silent, heard, findings };
+        let (has_ended, is_silent, last_reply) = (false, false, Instant::now());
+        let watched = Watched { name, state, has_ended, is_silent, last_reply, findings };
         match self.watched(name) {
             Some(known) => *known = watched,
             None => self.processes.push(watched),
@@ -137,7 +137,7 @@ impl View {
     /// Marks the processes that have not answered for more than `longest`.
     pub(super) fn look_at_clock(&mut self, longest: Duration) {
         for watched in &mut self.processes {
-            watched.is_silent = !watched.has_ended && watched.heard.elapsed() > longest;
+            watched.is_silent = !watched.has_ended && watched.last_reply.elapsed() > longest;
         }
     }
 

@@ -40,7 +40,7 @@ fn a_tree_of_ten_thousand_levels_is_written_and_read_back() {
 /// Checks that a function without open calls is not searched on the path, so that deep trees grow
 /// at a constant cost per node.
 #[test]
-fn what_a_new_place_costs_does_not_grow_with_what_is_around_it() {
+fn the_cost_of_a_new_node_does_not_grow_with_its_depth() {
     let profiler = AdvancedProfiler::new();
     let before = looks::count();
     nest(&profiler, &functions(MANY));
@@ -116,7 +116,7 @@ fn an_action_that_calls_itself_counts_all_its_calls() {
 }
 
 #[test]
-fn what_is_still_running_has_so_many_lines_and_the_others_are_counted() {
+fn running_actions_have_limited_lines_and_a_count() {
     let profiler = AdvancedProfiler::new();
     for action in actions(2_000) {
         std::mem::forget(profiler.profile(action));

@@ -143,7 +143,7 @@ fn any_order_of_stops_is_told_apart_at_every_depth() {
 }
 
 #[test]
-fn what_a_stop_looks_at_does_not_grow_with_what_is_open() {
+fn the_cost_of_a_stop_does_not_grow_with_open_actions() {
     let (stack, a, leaf, never) = stack_and_actions();
     for tick in 0..DEEP {
         stack.push_any(a, ptr::null(), false, || tick);

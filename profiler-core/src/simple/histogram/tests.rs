@@ -56,7 +56,7 @@ fn octaves_of_many_histograms_are_read_while_more_are_made() {
 
 /// Checks that the fast path is not lost if the first durations are longer than all later ones.
 #[test]
-fn what_is_near_moves_to_where_most_durations_are() {
+fn the_fast_path_moves_to_the_most_frequent_durations() {
     let (histogram, mut expected) = (histogram(), Distribution::default());
     let count = |expected: &mut Distribution, ticks| {
         expected.add(ticks);
@@ -94,7 +94,7 @@ fn what_is_near_moves_to_where_most_durations_are() {
 
 /// Checks that occasional other durations do not move the near buckets back and forth.
 #[test]
-fn what_is_near_stays_where_most_durations_are() {
+fn the_fast_path_stays_at_the_most_frequent_durations() {
     let (histogram, mut moves) = (histogram(), 0);
     for call in 0..if cfg!(miri) { 600 } else { 100_000_u64 } {
         let ticks = if call % 50 == 3 { 1_000_000 } else { 1000 };
@@ -135,7 +135,7 @@ fn a_move_is_never_seen_in_part() {
 
 /// Checks that a byte can overflow without a change of its neighbours.
 #[test]
-fn what_a_byte_does_not_hold_is_carried() {
+fn counts_above_a_byte_are_carried() {
     let (histogram, mut expected) = (histogram(), Distribution::default());
     let calls = if cfg!(miri) { 700 } else { 100_000 };
     for call in 0..calls {

@@ -13,9 +13,9 @@ use mlprof_core::{AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler};
 use crate::work::{action, burn_large, burn_small, function, processor_time};
 
 /// Drop guard that ends the worker threads, even if a check fails.
-struct Ends<'flag>(&'flag AtomicBool);
+struct StopOnDrop<'flag>(&'flag AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -262,7 +262,7 @@ pub fn fork() {
                 burn_small(10_000);
             }
         });
-        let _ends = Ends(&is_over);
+        let _ends = StopOnDrop(&is_over);
         for _ in 0..30 {
             // SAFETY: the child only does work that is permitted after a fork of a multi-threaded
             // program. The C library keeps its allocator usable, and the child starts no threads.
@@ -341,7 +341,7 @@ pub fn start_and_stop() {
                 }
             });
         }
-        let _ends = Ends(&is_over);
+        let _ends = StopOnDrop(&is_over);
         for round in 0..100 {
             let sampler = Sampler::start(20_000).expect("the last one has stopped");
             std::thread::sleep(Duration::from_millis(round % 5));

@@ -14,9 +14,9 @@ use crate::work::{burn_small, processor_time};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Drop guard that ends a scope's threads, even in a panic.
-struct Ends<'flag>(&'flag AtomicBool);
+struct StopOnDrop<'flag>(&'flag AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -35,7 +35,7 @@ fn beside_threads<T>(count: u64, theirs: fn(), work: impl FnOnce() -> T) -> T {
                 }
             });
         }
-        let _ends = Ends(&is_over);
+        let _ends = StopOnDrop(&is_over);
         let began = Instant::now();
         while started.load(Ordering::Relaxed) < count && began.elapsed() < PATIENCE {
             std::thread::yield_now();

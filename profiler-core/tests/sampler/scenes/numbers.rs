@@ -9,7 +9,7 @@ use mlprof_core::sampler::{Sampler, SamplerSettings};
 use mlprof_core::{AdvancedProfiler, ProfilerExt};
 
 use crate::work::{
-    Truth, action, burn_large, burn_medium, burn_small, calls_large, function, processor_time,
+    TrueTimes, action, burn_large, burn_medium, burn_small, calls_large, function, processor_time,
     share_is_off,
 };
 
@@ -75,8 +75,8 @@ const UNIT: u64 = if cfg!(debug_assertions) { 3_000 } else { 20_000 };
 struct Measured {
     samples: Samples,
     text: String,
-    inside: Truth,
-    outside: Truth,
+    inside: TrueTimes,
+    outside: TrueTimes,
     walks_tables: bool,
 }
 
@@ -84,8 +84,8 @@ impl Measured {
     fn of(settings: SamplerSettings) -> Self {
         let walks_tables = settings == SamplerSettings::new(1000);
         let profiler = AdvancedProfiler::new().sampled(settings);
-        let (inside, outside) = (Truth::default(), Truth::default());
-        let work = |truth: &Truth| {
+        let (inside, outside) = (TrueTimes::default(), TrueTimes::default());
+        let work = |truth: &TrueTimes| {
             // The loop ends after 1.5 s of processor time, so a busy machine only makes it longer.
             let start = processor_time();
             while processor_time() - start < Duration::from_millis(1500) {
@@ -109,7 +109,7 @@ impl Measured {
         Self { samples, text, inside, outside, walks_tables }
     }
 
-    fn actions(&self) -> [(&'static str, &Truth, &ActionSamples); 2] {
+    fn actions(&self) -> [(&'static str, &TrueTimes, &ActionSamples); 2] {
         let both = [("known_shares", &self.inside), (OUTSIDE, &self.outside)];
         both.map(|(name, truth)| (name, truth, action(&self.samples, name)))
     }
@@ -123,7 +123,7 @@ impl Measured {
     /// samples.
     fn check_what_is_certain(&self) {
         for (name, _, found) in self.actions() {
-            let cut = self.counts(found, "(callers not known)");
+            let cut = self.counts(found, "(unknown callers)");
             println!("{name}: {cut:?} without all callers");
             assert!(cut.working_ticks * 20 < found.all.working_ticks, "the way out is found");
             if self.walks_tables {
@@ -289,6 +289,6 @@ pub fn deep_recursion() {
     assert!(burnt.working_ticks * 2 > all);
     assert!(total.working_ticks <= all, "counted once per stack");
     assert!(total.working_ticks * 10 > all * 9, "the callers that are kept are right");
-    assert!(samples.functions.iter().any(|code| code.name == "(callers not known)"));
+    assert!(samples.functions.iter().any(|code| code.name == "(unknown callers)"));
     black_box(burn_medium(1));
 }

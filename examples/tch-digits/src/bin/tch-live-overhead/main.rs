@@ -79,7 +79,8 @@ fn figure(way: &Way, estimate: &Estimate) -> serde_json::Value {
 fn table(measured: &Measured, options: &Options) -> String {
     let Options { rounds, steps, clock, .. } = options;
     let mut text = format!(
-        "a step that nobody watches: {:.0} µs (median, {clock} time); {rounds} rounds of {steps} steps each\n\n",
+        "an unobserved step: {:.0} µs (median, {clock} time); {rounds} rounds of {steps} steps \
+         each\n\n",
         measured.step_us
     );
     text += &format!("{:<42} {:>10} {:>22}\n", "", "longer", "95 % interval");

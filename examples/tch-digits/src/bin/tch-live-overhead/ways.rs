@@ -35,7 +35,7 @@ enum Watching {
 
 /// All kinds of monitoring.
 const WAYS: [Way; 6] = [
-    Way { name: "another process, unwatched", training: Which::Other, watching: Watching::Nobody },
+    Way { name: "another process, unobserved", training: Which::Other, watching: Watching::Nobody },
     Way { name: "MLPROF_LIVE=1", training: Which::Live, watching: Watching::Nobody },
     Way { name: "mlprof top", training: Which::Live, watching: Watching::Top },
     Way { name: "mlprof record", training: Which::Live, watching: Watching::Record(&[]) },
@@ -183,11 +183,11 @@ impl Watcher<'_> {
         let process = self.process.to_string();
         let mut command = self.command(&["top", &process, "--json", "--interval", "0.25"]);
         let mut child = command.stdout(Stdio::piped()).spawn()?;
-        let mut lines = BufReader::new(child.stdout.take().ok_or("it has no standard output")?);
+        let mut lines = BufReader::new(child.stdout.take().ok_or("mlprof has no standard output")?);
         let running = Running(child);
         let mut first = String::new();
         if lines.read_line(&mut first)? == 0 {
-            return Err("mlprof top says nothing".into());
+            return Err("mlprof top prints nothing".into());
         }
         // The output must be read, because the process blocks when the pipe is full.
         thread::spawn(move || lines.read_to_end(&mut Vec::new()));

@@ -97,7 +97,7 @@ fn record(digits: &mut Digits, ours_first: bool) -> TrainResult<Recorded> {
     let taken = start.elapsed().as_secs_f64() * 1e9;
     profiler.teardown(None);
     drop(active);
-    let events = running.stop().ok_or("Kineto does not stop")?.events();
+    let events = running.stop().ok_or("cannot stop Kineto")?.events();
     let (mut ours, mut theirs) = (BTreeMap::new(), BTreeMap::new());
     for (name, time) in ops.lock().iter() {
         *ours.entry(*name).or_default() += *time as f64;

@@ -136,7 +136,8 @@ fn turn(way: Way, net: &mut Tiny, options: &Options) -> TrainResult<Duration> {
     match way.who {
         Who::Nobody => timed(net),
         Who::Floor => {
-            let _called = Floor { shapes, memory }.start().ok_or("libtorch refuses a callback")?;
+            let _called =
+                Floor { shapes, memory }.start().ok_or("libtorch rejects the callback")?;
             net.steps(1)?;
             timed(net)
         }
@@ -153,7 +154,7 @@ fn turn(way: Way, net: &mut Tiny, options: &Options) -> TrainResult<Duration> {
             let running = start_kineto(shapes, memory)?;
             net.steps(1)?;
             let taken = timed(net);
-            running.stop().ok_or("Kineto does not stop")?;
+            running.stop().ok_or("cannot stop Kineto")?;
             taken
         }
     }
@@ -163,7 +164,7 @@ fn turn(way: Way, net: &mut Tiny, options: &Options) -> TrainResult<Duration> {
 pub fn repeat(name: &str, options: &Options) -> TrainResult<()> {
     let way = WAYS.iter().find(|way| way.name() == name).ok_or_else(|| {
         let names: Vec<_> = WAYS.iter().map(|way| format!("{:?}", way.name())).collect();
-        format!("there is no {name:?}, but {}", names.join(", "))
+        format!("unknown way to record {name:?}; use {}", names.join(", "))
     })?;
     let mut net = Tiny::warm()?;
     for _ in 0..options.rounds {
@@ -196,7 +197,7 @@ impl Costs {
 impl fmt::Display for Costs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { ops_per_step, step_us, .. } = self;
-        writeln!(f, "a step of {ops_per_step:.1} ops takes {step_us:.1} µs unrecorded")?;
+        writeln!(f, "a step of {ops_per_step:.1} ops takes {step_us:.1} µs without recording")?;
         writeln!(f, "{:<30} {:>10} {:>12}", "recorded by", "ns per op", "of Kineto's")?;
         for (index, way) in WAYS.iter().enumerate().skip(1) {
             write!(f, "{:<30} {:>10.0}", way.name(), self.per_op[index])?;

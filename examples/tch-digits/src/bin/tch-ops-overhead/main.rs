@@ -82,7 +82,7 @@ fn profiler([shapes, inputs, memory]: [bool; 3], ops: &Ops) -> Arc<TensorProfile
 
 fn start_kineto(shapes: bool, memory: bool) -> TrainResult<Running> {
     let kineto = Kineto { shapes, memory, all_threads: false };
-    kineto.start().ok_or_else(|| "Kineto does not start".into())
+    kineto.start().ok_or_else(|| "cannot start Kineto".into())
 }
 
 /// Returns the median, or 0 without values.

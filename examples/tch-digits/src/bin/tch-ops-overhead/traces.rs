@@ -87,7 +87,7 @@ fn kineto(net: &mut Tiny, options: &Options, file: &Path) -> TrainResult<Written
     let running = start_kineto(true, false)?;
     net.steps(options.trace_steps)?;
     let start = options.clock.now();
-    let recorded = running.stop().ok_or("Kineto does not stop")?;
+    let recorded = running.stop().ok_or("cannot stop Kineto")?;
     let is_saved = recorded.save(file);
     let taken = options.clock.now() - start;
     if !is_saved {

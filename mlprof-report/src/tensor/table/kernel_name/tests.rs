@@ -97,7 +97,7 @@ fn an_only_argument_loses_its_end() {
 }
 
 #[test]
-fn what_follows_template_arguments_is_kept() {
+fn text_after_template_arguments_is_kept() {
     let arguments = "a::b::c<int>, ".repeat(20);
     let name = format!("void cutlass::Kernel<{arguments}float>::run<{arguments}int>(int)");
     assert_eq!(

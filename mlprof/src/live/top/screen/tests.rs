@@ -136,7 +136,7 @@ fn actions_below_a_share_are_counted_unless_all_are_asked_for() {
 }
 
 #[test]
-fn what_is_around_a_row_that_is_shown_is_shown() {
+fn parents_of_shown_rows_are_shown() {
     let mut view = view();
     let mut busy = state(4711);
     let activity = busy.activity.as_mut().expect("it is followed");
@@ -184,7 +184,7 @@ fn rows_that_also_stand_inside_of_others_come_last_in_a_section() {
 }
 
 #[test]
-fn what_there_is_no_room_for_is_left_out() {
+fn rows_without_room_are_omitted() {
     for (width, height) in [(200, 60), (40, 10), (20, 5), (10, 2), (1, 1)] {
         for shows_help in [false, true] {
             let mut view = View { shows_help, ..view() };

@@ -163,7 +163,7 @@ fn stages_and_the_sanity_check_have_bytes_of_their_own() {
 }
 
 #[test]
-fn what_is_written_to_a_disk_will_go_there() {
+fn bytes_written_to_a_disk_are_counted() {
     // The build folder is seldom in memory, unlike the folder for temporary files.
     let program = std::env::current_exe().expect("a test knows its own path");
     let built = program.parent().expect("a test lies in a folder");
