@@ -30,6 +30,10 @@ pub fn run() -> Result<(), String> {
         )
         .variables(&libtorch),
         Step::cargo(
+            "lints of the checks on a GPU",
+            "clippy --no-deps -p gpu-check --no-default-features --all-targets -- -D warnings",
+        ),
+        Step::cargo(
             "lints of burn's plugin and example",
             "clippy --no-deps -p feature-unification -p mlprof-burn -p burn-digits --all-targets \
              --features mlprof-burn/rl,mlprof-burn/tracing,burn-digits/wgpu -- -D warnings",

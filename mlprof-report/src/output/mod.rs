@@ -194,7 +194,8 @@ impl Output {
     }
 
     /// Enables or disables the sentence above each report that states where the time of a step goes
-    /// and what bounds it. It is enabled by default: see [`Report::verdict`](crate::Report::verdict).
+    /// and what bounds it. It is enabled by default: see
+    /// [`Report::verdict`](crate::Report::verdict).
     #[must_use]
     pub fn verdict(mut self, shows_it: bool) -> Self {
         self.omits_verdict = !shows_it;
