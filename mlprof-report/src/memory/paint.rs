@@ -17,8 +17,8 @@ pub fn paint(report: &MemoryReport) -> String {
     paint_rows_from(report, 0.0)
 }
 
-/// Renders the report for the console. One row stands for all actions that allocated less than 0.1 %
-/// of all bytes and held less than 0.1 % of the peak.
+/// Renders the report for the console. One row stands for all actions that allocated less than
+/// 0.1 % of all bytes and held less than 0.1 % of the peak.
 pub fn paint_on_console(report: &MemoryReport) -> String {
     paint_rows_from(report, LEAST_SHARE)
 }

@@ -10,7 +10,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Modifier;
 use ratatui::text::Line;
-use ratatui::widgets::{Clear, Paragraph, Sparkline, Wrap};
+use ratatui::widgets::{Block, Clear, Paragraph, Sparkline, Wrap};
 
 use super::view::{Body, View, Watched};
 
@@ -66,11 +66,12 @@ pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
         .render_widget(Line::styled(keys(view, usize::from(foot.width)), Modifier::REVERSED), foot);
     if view.shows_help {
         let lines = HELP.lines().count() as u16;
-        let (width, height) = (60.min(screen.width), lines.min(screen.height));
+        let (width, height) = (62.min(screen.width), (lines + 2).min(screen.height));
         let [left, top] = [(screen.width - width) / 2, (screen.height - height) / 2];
         let middle = Rect::new(left, top, width, height);
         frame.render_widget(Clear, middle);
-        frame.render_widget(Paragraph::new(HELP).style(Modifier::REVERSED), middle);
+        let help = Paragraph::new(HELP).block(Block::bordered()).style(Modifier::REVERSED);
+        frame.render_widget(help, middle);
     }
 }
 
