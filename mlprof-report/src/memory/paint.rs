@@ -190,3 +190,44 @@ fn signed_bytes(count: i64) -> String {
     let sign = if count < 0 { "-" } else { "" };
     format!("{sign}{}", bytes(count.unsigned_abs()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::samples::remembered;
+    use mlprof_events::{ActionKind, Tallies};
+
+    fn path(action: &str, bytes: u64, inside: Vec<PathMemory>) -> PathMemory {
+        let own_bytes = bytes - inside.iter().map(|path| path.bytes).sum::<u64>();
+        let action = action.to_owned();
+        PathMemory { action, bytes, blocks: 1, own_bytes, own_blocks: 1, inside }
+    }
+
+    #[test]
+    fn the_console_has_one_row_for_small_rows_and_sums_what_adds_up() {
+        let tallies = |allocated_bytes| Tallies { allocated_bytes, ..Tallies::default() };
+        let mut report = remembered(tallies(1 << 20));
+        report.process.peak_bytes = 1 << 20;
+        let row = |action: &str, bytes| ActionMemory {
+            action: action.to_owned(),
+            kind: ActionKind::Action,
+            sub_stage: None,
+            calls: 3,
+            total: tallies(bytes),
+            own: tallies(bytes),
+            peak_bytes: bytes,
+        };
+        report.actions = vec![row("small", 512), row("large", 1 << 19), row("smaller", 256)];
+        let tiny = vec![path("a", 300, Vec::new()), path("b", 200, Vec::new())];
+        report.peak.blocks = path("", 1 << 20, vec![path("step", 1 << 19, tiny)]);
+        let text = paint_on_console(&report);
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let lines: Vec<_> = text.lines().map(words).collect();
+        let small: Vec<_> = lines.iter().filter(|line| line.contains("below 0.1 %")).collect();
+        assert_eq!(small[0], "6 768 B 0 768 B 2 rows below 0.1 %", "{text}");
+        assert_eq!(small[1], "500 B 2 2 rows below 0.1 %", "{text}");
+        assert!(!text.contains("smaller") && text.contains(ALL_ROWS_HINT), "{text}");
+        let whole = paint(&report);
+        assert!(whole.contains("smaller") && !whole.contains("below 0.1 %"), "{whole}");
+    }
+}

@@ -16,6 +16,13 @@ const CUT_GROUP: usize = 3;
 /// parameters, and keeps as many of its first template arguments as fit. Brackets stay balanced.
 /// Other names lose their middle if they are longer.
 pub fn short(full: &str, room: usize) -> String {
+    let short = without_arguments(full, room);
+    // Some characters are wider next to each other than alone.
+    if length(&short) <= room { short } else { shown_within(&short, room) }
+}
+
+/// Returns a name that usually fits into `room` terminal columns.
+fn without_arguments(full: &str, room: usize) -> String {
     if length(full) <= room && !full.contains(['(', '<']) {
         return full.to_owned();
     }
