@@ -93,8 +93,8 @@ impl Columns {
 pub(super) fn draw(view: &View, state: &ProcessState, frame: &mut Frame<'_>, area: Rect) {
     let activity = state.activity.as_ref().filter(|activity| !activity.actions.is_empty());
     let Some(activity) = activity else {
-        let text = "Waiting for the first action. An action appears here when a call that began \
-                    after mlprof top has ended.";
+        let text = "Waiting for the first action. It appears when a call ends that began after \
+                    mlprof top connected.";
         frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
         return;
     };
