@@ -173,7 +173,7 @@ fn table_ordered(samples: &Samples, action: &ActionSamples, order: SampleOrder) 
     rows.extend(left_out);
     let rows = rows.into_iter().filter_map(|row| Some((row, samples.function(row)?)));
     let waiting =
-        |ticks: u64| Cell::Number((ticks > 0).then(|| ticks as f64 * samples.seconds_per_tick));
+        |ticks: u64| Cell::Number((ticks > 0).then_some(ticks as f64 * samples.seconds_per_tick));
     let table = rows_of!("Samples", rows, |(row, code)| {
         let (own, own_error) = action.share(&row.own);
         let (total, total_error) = action.share(&row.total);
