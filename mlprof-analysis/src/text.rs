@@ -10,7 +10,8 @@ use crate::sections::{of_analysis, time};
 /// Number of findings that get a line.
 const FINDINGS: usize = 5;
 impl Analysis {
-    /// Returns the tables for a console, with at most `limit` rows each.
+    /// Returns the tables for a console, with at most `limit` rows each, or with all rows if it is
+    /// `usize::MAX`. A last row stands for the other rows and for those below 0.1 % of the whole.
     pub fn text(&self, limit: usize) -> String {
         let content = sections::text(&of_analysis(self), limit);
         format!("{}{}{content}{}", self.head(), self.findings_text(), notes(&self.notes))

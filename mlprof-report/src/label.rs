@@ -1,10 +1,14 @@
 //! Display of names in text: on one line, with limited length, and with the name of a nested stage.
 
+use std::borrow::Cow;
+
 use mlprof_events::Stage;
+use unicode_width::UnicodeWidthStr;
 
 use crate::number::grouped;
 
-/// Maximum length of a name in a table, in characters. JSON and `.prof` files keep the full name.
+/// Maximum width of a name in a table, in terminal columns. JSON and `.prof` files keep the full
+/// name.
 const LONGEST_SHOWN: usize = 200;
 
 /// Prepends the nested stage to the name of an action, as in `[SanityCheck]validation_step`.
@@ -24,13 +28,13 @@ pub(crate) fn word(value: &impl serde::Serialize) -> String {
 }
 
 /// Escapes `name` for a line of text. Control characters, line breaks and bidirectional control
-/// characters are escaped. The end of a name that is too long is replaced by `…`.
+/// characters are escaped. The middle of a name wider than 200 columns is replaced by `…`.
 pub fn shown(name: &str) -> String {
     escaped(name, LONGEST_SHOWN)
 }
 
-/// Escapes `name` for one line with at most `room` characters. The end of a longer name is replaced
-/// by `…`.
+/// Escapes `name` for one line with at most `room` terminal columns. The middle of a longer name is
+/// replaced by `…`, because names in a table often share their beginning: `aten::_sc…_backward`.
 pub fn shown_within(name: &str, room: usize) -> String {
     escaped(name, room)
 }
@@ -65,28 +69,40 @@ pub fn notes(notes: &[String]) -> String {
     notes.iter().map(|note| format!("Note: {}\n", one_line(note))).collect()
 }
 
-fn escaped(name: &str, longest: usize) -> String {
-    let mut shown = String::new();
-    let mut characters = 0;
-    let mut cut = 0; // length in bytes to cut to, so that `…` still fits
-    for character in name.chars() {
-        let escaped = disturbs_lines(character);
-        characters += if escaped { character.escape_default().count() } else { 1 };
-        if characters > longest {
-            shown.truncate(cut);
-            shown.push('…');
-            return shown;
-        }
-        if escaped {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-        if characters < longest {
-            cut = shown.len();
-        }
+fn escaped(name: &str, widest: usize) -> String {
+    let is_plain = !name.contains(disturbs_lines);
+    if is_plain && name.width() <= widest {
+        return name.to_owned();
     }
-    shown
+    let piece = |character: char| -> Cow<'_, str> {
+        match disturbs_lines(character) {
+            true => character.escape_default().collect(),
+            false => character.to_string().into(),
+        }
+    };
+    let pieces: Vec<_> = name.chars().map(piece).collect();
+    let whole = pieces.concat();
+    if whole.width() <= widest {
+        return whole;
+    }
+    let room = widest.saturating_sub(1);
+    let mut beginning = String::new();
+    for piece in &pieces {
+        let longer = format!("{beginning}{piece}");
+        if longer.width() > room.div_ceil(2) {
+            break;
+        }
+        beginning = longer;
+    }
+    let mut end = String::new();
+    for piece in pieces.iter().rev() {
+        let longer = format!("{piece}{end}");
+        if beginning.width() + longer.width() > room {
+            break;
+        }
+        end = longer;
+    }
+    format!("{beginning}…{end}")
 }
 
 fn disturbs_lines(character: char) -> bool {
@@ -130,11 +146,18 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_cut_to_200_characters() {
+    fn names_keep_their_beginning_and_their_end() {
+        let name = "aten::_scaled_dot_product_flash_attention_backward";
+        assert_eq!(shown_within(name, 50), name);
+        assert_eq!(shown_within(name, 24), "aten::_scale…on_backward");
+        assert_eq!(shown_within(name, 2), "a…");
+        assert_eq!([0, 1].map(|room| shown_within(name, room)), ["…", "…"]);
+        assert_eq!(shown_within("模型的第一层", 8), "模型…层", "wide characters take two columns");
         assert_eq!(shown(&"é".repeat(200)), "é".repeat(200));
-        assert_eq!(shown(&"é".repeat(10_000)), "é".repeat(199) + "…");
-        let with_break = "x".repeat(198) + "\n tail";
-        assert_eq!(shown(&with_break), "x".repeat(198) + r"…", "an escape is not cut in two");
+        assert_eq!(shown(&"é".repeat(10_000)), "é".repeat(100) + "…" + &"é".repeat(99));
+        let with_break = "x".repeat(99) + "\n" + &"y".repeat(200);
+        let expected = "x".repeat(99) + "…" + &"y".repeat(100);
+        assert_eq!(shown(&with_break), expected, "an escape is not cut in two");
     }
 
     #[test]

@@ -49,10 +49,10 @@ fn categories(device: &DeviceAnswers) -> Table {
     table!("Kernels by category", &device.categories, |row| {
         words("Category", "Determined by the kernel name or the launching op") =>
             row.category.text(),
-        seconds("Time", "Total time of all calls, including concurrent ones").bar() =>
+        seconds("Time", "Total time of all calls, including concurrent ones").adds_up().bar() =>
             ns(row.total_ns),
-        share("Share", "Share of the device's busy time") => row.busy_share,
-        count("Calls", "Number of kernels, copies and fills launched in the window") => row.calls,
+        share("Share", "Share of the device's busy time").adds_up() => row.busy_share,
+        count("Calls", "Number of kernels, copies and fills launched in the window").adds_up() => row.calls,
     })
 }
 
@@ -61,10 +61,10 @@ fn kernels(device: &DeviceAnswers) -> Table {
         words("Kernel", "Name without parameters; the JSON has the full name") => kernel(&row.name),
         words("Category", "Determined by the kernel name or the launching op") =>
             row.category.text(),
-        seconds("Time", "Total time of all calls, including concurrent ones").bar() =>
+        seconds("Time", "Total time of all calls, including concurrent ones").adds_up().bar() =>
             ns(row.total_ns),
-        share("Share", "Share of the device's busy time") => row.busy_share,
-        count("Calls", "Number of launches in the window") => row.calls,
+        share("Share", "Share of the device's busy time").adds_up() => row.busy_share,
+        count("Calls", "Number of launches in the window").adds_up() => row.calls,
         seconds("Mean", "Mean time of a call").on_page() => ns(row.mean_ns),
         seconds("Min", "Time of the shortest call").on_page() => ns(row.min_ns),
         seconds("Max", "Time of the longest call") => ns(row.max_ns),
@@ -73,7 +73,7 @@ fn kernels(device: &DeviceAnswers) -> Table {
         words("Module", "Module with the most time of the launches").on_page() =>
             row.module.as_deref().unwrap_or("–"),
     });
-    table.sorted_by("Time").kept_by("Time")
+    table.sorted_by("Time").kept_by("Time").fold_small("Share")
 }
 
 fn times(times: &DeviceTimes) -> Table {
@@ -143,7 +143,7 @@ fn copies(device: &DeviceAnswers) -> Table {
     table!("Bandwidth", &device.copies, |row| {
         words("Copies and fills", "Name in the trace") => name(&row.name),
         seconds("Time", "Time in which any of these copies ran").bar() => ns(row.busy_ns),
-        count("Count", "Number of operations") => row.count,
+        count("Count", "Number of operations").adds_up() => row.count,
         bytes("Bytes", "Number of moved bytes, without copies of unknown size").absent("unknown") =>
             row.bytes.map(|bytes| bytes as f64),
         count("Of unknown size", "Number of copies without a size in the trace") => row.unknown,
@@ -155,8 +155,8 @@ fn copies(device: &DeviceAnswers) -> Table {
 pub(super) fn collectives(rows: &[CollectiveTimes]) -> Table {
     table!("Collectives by message", rows, |row| {
         words("Collective", "Collective operation") => row.collective.as_str(),
-        seconds("Time", "Total time of these collectives").bar() => ns(row.total_ns),
-        count("Count", "Number of operations") => row.count,
+        seconds("Time", "Total time of these collectives").adds_up().bar() => ns(row.total_ns),
+        count("Count", "Number of operations").adds_up() => row.count,
         bytes(
             "Message",
             "Buffer size of one rank; for all-gather, reduce-scatter and all-to-all, of all ranks together",

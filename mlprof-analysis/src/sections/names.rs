@@ -98,12 +98,12 @@ mod tests {
     }
 
     #[test]
-    fn kernels_lose_parameters_and_other_names_their_end() {
+    fn kernels_lose_parameters_and_other_names_their_middle() {
         let long = "void at::native::elementwise_kernel<4, f<int>>(int, f<int>)";
         assert_eq!(fit(kernel(long), 80), "at::native::elementwise_kernel<4, f<int>>");
         let file = "torch/nn/modules/module.py(1553): _call_impl";
         assert_eq!(fit(name(file), 80), file);
-        assert_eq!(fit(name(file), 20), "torch/nn/modules/mo…");
+        assert_eq!(fit(name(file), 20), "torch/nn/m…call_impl");
         assert_eq!(fit(path("runs/rank-0.json"), 16), "runs/rank-0.json");
         assert_eq!(fit(path("runs/rank-0.json"), 12), "…rank-0.json");
         let copy = "Memcpy HtoD (Pinned -> Device)";

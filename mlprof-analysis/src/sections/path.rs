@@ -82,11 +82,11 @@ fn sums(analysis: &Analysis) -> Table {
         words("Name", "Name of the work; - where nothing is recorded") =>
             if part.kind.names_device_work() { kernel(named) } else { name(named) },
         words("What", "Kind of the path segment") => part.kind.text(),
-        seconds("Time", "Time on the critical paths of all steps").bar() => ns(part.duration_ns),
-        share("Share", "Share of the time of all steps") => share_of(part.duration_ns, all),
-        count("Count", "Number of path segments") => part.count,
+        seconds("Time", "Time on the critical paths of all steps").adds_up().bar() => ns(part.duration_ns),
+        share("Share", "Share of the time of all steps").adds_up() => share_of(part.duration_ns, all),
+        count("Count", "Number of path segments").adds_up() => part.count,
     });
-    table.sorted_by("Time")
+    table.sorted_by("Time").fold_small("Share")
 }
 
 fn stretches(path: &CriticalPath) -> Table {

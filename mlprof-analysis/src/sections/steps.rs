@@ -30,10 +30,10 @@ fn times(analysis: &Analysis) -> Table {
     let table = table!(caption, &analysis.all_steps, |part| {
         words("Action", "Innermost action") => name(&action(part.action.as_ref())),
         words("What", "Activity of the thread") => part.activity.text(),
-        seconds("Time", "Total time in all steps").bar() => ns(part.duration_ns),
-        share("Share", "Share of the time of all steps") => share_of(part.duration_ns, all),
+        seconds("Time", "Total time in all steps").adds_up().bar() => ns(part.duration_ns),
+        share("Share", "Share of the time of all steps").adds_up() => share_of(part.duration_ns, all),
     });
-    table.sorted_by("Time")
+    table.sorted_by("Time").fold_small("Share")
 }
 
 fn all(steps: &[StepBreakdown]) -> Table {

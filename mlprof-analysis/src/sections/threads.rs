@@ -43,11 +43,11 @@ fn names(names: &[NameTimes]) -> Table {
         words("Name", "Name in the trace") => name(&row.name),
         words("Category", "Category in the trace; HIP calls have their own categories") =>
             row.category_text(),
-        seconds("Self", "Time without nested slices").bar() => ns(row.self_ns),
+        seconds("Self", "Time without nested slices").adds_up().bar() => ns(row.self_ns),
         seconds("Total", "Time with nested slices").bar() => ns(row.total_ns),
         seconds("Device", "Device time of the work launched in these slices").bar().optional() =>
             ns(row.device_ns),
-        count("Calls", "Number of calls") => row.calls,
+        count("Calls", "Number of calls").adds_up() => row.calls,
     });
     table.sorted_by("Self").kept_by("Self")
 }
@@ -55,12 +55,13 @@ fn names(names: &[NameTimes]) -> Table {
 fn modules(modules: &[ModuleTimes]) -> Table {
     let table = table!("Modules of the model", modules, |row| {
         words("Module", "Module path in the model") => name(&row.module),
-        seconds("Self", "Forward and backward time without nested modules").bar() => ns(row.self_ns),
+        seconds("Self", "Forward and backward time without nested modules").adds_up().bar() =>
+            ns(row.self_ns),
         seconds("Backward", "Backward time, assigned by the flow arrows from forward ops").bar() =>
             ns(row.backward_ns),
         seconds("Total", "Forward time with nested modules").bar() => ns(row.total_ns),
         seconds("Device", "Device time of the module's work").bar().optional() => ns(row.device_ns),
-        count("Calls", "Number of forward calls") => row.calls,
+        count("Calls", "Number of forward calls").adds_up() => row.calls,
     });
     table.sorted_by("Self").kept_by("Self")
 }

@@ -5,10 +5,10 @@ use std::fmt::{self, Display, Formatter, Write};
 
 use crate::advanced::ActionProfile;
 use crate::label::{notes, shown};
-use crate::number::{duration, grouped, share};
+use crate::number::{duration, grouped};
 use crate::samples::{ActionSamples, SampledCode, SampledFunction, Samples, SamplesReport};
 use crate::simple::lightning::title;
-use crate::table::Grid;
+use crate::table::{Cell, count, percent, seconds, table as rows_of, words};
 use mlprof_events::OrderExt;
 
 /// Minimum share of an action's work for a function to appear in its table. The table also omits
@@ -137,14 +137,14 @@ pub fn table(samples: &Samples, action: &ActionSamples) -> String {
 }
 
 fn table_ordered(samples: &Samples, action: &ActionSamples, order: SampleOrder) -> String {
-    let seconds = |ticks: u64| duration(ticks as f64 * samples.seconds_per_tick);
+    let time = |ticks: u64| duration(ticks as f64 * samples.seconds_per_tick);
     let mut text = format!(
         "{} samples of work: {}; {} of waiting, {} without a processor; shares of work, ± one \
          standard error\n",
         grouped(action.all.samples),
-        seconds(action.all.working_ticks),
-        seconds(action.all.waiting_ticks),
-        seconds(action.all.stalled_ticks),
+        time(action.all.working_ticks),
+        time(action.all.waiting_ticks),
+        time(action.all.stalled_ticks),
     );
     let waited = action.all.waiting_ticks as f64;
     let is_shown = |row: &&SampledFunction| {
@@ -166,29 +166,26 @@ fn table_ordered(samples: &Samples, action: &ActionSamples, order: SampleOrder) 
         SampleOrder::Total => rows.order_by_key(|row| Reverse(row.total.working_ticks)),
         SampleOrder::Waiting => rows.order_by_key(|row| Reverse(row.total.waiting_ticks)),
     }
-    let titles = ["Self %", "±", "Total %", "±", "Waiting", "Total waiting", "Function"];
-    let mut table = Grid::new(titles);
-    let or_none = |ticks: u64| if ticks == 0 { "-".to_owned() } else { seconds(ticks) };
-    for row in rows.iter().take(MOST_ROWS) {
-        let Some(code) = samples.function(row) else { continue };
+    rows.truncate(MOST_ROWS);
+    let shown = rows.len();
+    let is_shown = |row: &&SampledFunction| rows.iter().any(|it| std::ptr::eq(*it, *row));
+    let left_out: Vec<_> = action.functions.iter().filter(|row| !is_shown(row)).collect();
+    rows.extend(left_out);
+    let rows = rows.into_iter().filter_map(|row| Some((row, samples.function(row)?)));
+    let waiting =
+        |ticks: u64| Cell::Number((ticks > 0).then_some(ticks as f64 * samples.seconds_per_tick));
+    let table = rows_of!("Samples", rows, |(row, code)| {
         let (own, own_error) = action.share(&row.own);
         let (total, total_error) = action.share(&row.total);
-        table.row([
-            percent(own),
-            percent(own_error),
-            percent(total),
-            percent(total_error),
-            or_none(row.own.waiting_ticks),
-            or_none(row.total.waiting_ticks),
-            function(code),
-        ]);
-    }
-    text.push_str(&table.paint());
-    let left = action.functions.len() - rows.len().min(MOST_ROWS);
-    if left > 0 {
-        let _ =
-            writeln!(text, "{} more functions are only in the JSON report.", grouped(left as u64));
-    }
+        words("Function", "") => whole(function(code)),
+        percent("Self %", "").adds_up() => own,
+        percent("±", "") => own_error,
+        percent("Total %", "") => total,
+        percent("±", "") => total_error,
+        seconds("Waiting", "").adds_up() => waiting(row.own.waiting_ticks),
+        seconds("Total waiting", "") => waiting(row.total.waiting_ticks),
+    });
+    text.push_str(&table.rest("{} more functions, only in the JSON report").text(shown));
     paint_waits(&mut text, samples, action);
     text
 }
@@ -200,27 +197,24 @@ fn paint_waits(text: &mut String, samples: &Samples, action: &ActionSamples) {
         return;
     }
     let _ = writeln!(text, "\nWaited in: {}", shown(&action.label()));
-    let mut table = Grid::new(["Waiting", "%", "Waiting function: function that it waits in"]);
     let name = |index: u32| samples.functions.get(index as usize).map(function);
-    for waits in all.iter().take(MOST_WAITS) {
+    let table = rows_of!("Waits", &all, |waits| {
         let (who, inside) = (name(waits.function), name(waits.inside));
         let inside = inside.filter(|inside| Some(inside) != who.as_ref());
         let inside = inside.map_or_else(String::new, |inside| format!(": {inside}"));
-        table.row([
-            duration(waits.ticks as f64 * samples.seconds_per_tick),
-            percent(waits.ticks as f64 / action.all.waiting_ticks.max(1) as f64),
-            who.unwrap_or_default() + &inside,
-        ]);
-    }
-    text.push_str(&table.paint());
-    let left = all.len().saturating_sub(MOST_WAITS);
-    if left > 0 {
-        let _ = writeln!(text, "{left} more waits are only in the stacks of the JSON report.");
-    }
+        words("Waiting function: function that it waits in", "") =>
+            whole(who.unwrap_or_default() + &inside),
+        seconds("Waiting", "").adds_up() => waits.ticks as f64 * samples.seconds_per_tick,
+        percent("%", "").adds_up() =>
+            waits.ticks as f64 / action.all.waiting_ticks.max(1) as f64,
+    });
+    let table = table.rest("{} more waits, only in the stacks of the JSON report");
+    text.push_str(&table.text(MOST_WAITS));
 }
 
-fn percent(part: f64) -> String {
-    format!("{:.2}", 100.0 * part)
+/// Returns a cell of text that is already escaped.
+fn whole(text: String) -> Cell {
+    Cell::Fitted(vec![text], |text, _room| text.concat())
 }
 
 /// Returns `name (file:line)`, or `name [library]` if the source file is unknown.
@@ -242,23 +236,18 @@ fn paint_threads(text: &mut String, samples: &Samples) {
         return;
     }
     text.push_str("\nThreads\n");
-    let mut table = Grid::new(["Work", "Waiting", "No processor", "Working %", "Threads", "Name"]);
-    for thread in samples.threads.iter().take(MOST_THREADS) {
-        let seconds = |ticks: u64| ticks as f64 * samples.seconds_per_tick;
-        let (work, waiting) = (seconds(thread.working_ticks), seconds(thread.waiting_ticks));
-        let stalled = seconds(thread.stalled_ticks);
-        table.row([
-            duration(work),
-            duration(waiting),
-            duration(stalled),
-            share(work, work + waiting + stalled).trim_end_matches(" %").to_owned(),
-            grouped(thread.threads),
-            shown(&thread.thread),
-        ]);
-    }
-    text.push_str(&table.paint());
-    let left = samples.threads.len().saturating_sub(MOST_THREADS);
-    if left > 0 {
-        let _ = writeln!(text, "{left} more thread names are only in the JSON report.");
-    }
+    let table = rows_of!("Threads", &samples.threads, |thread| {
+        let [work, waiting, stalled] =
+            [thread.working_ticks, thread.waiting_ticks, thread.stalled_ticks]
+                .map(|ticks| ticks as f64 * samples.seconds_per_tick);
+        let all = work + waiting + stalled;
+        words("Name", "") => thread.thread.as_str(),
+        seconds("Work", "").adds_up() => work,
+        seconds("Waiting", "").adds_up() => waiting,
+        seconds("No processor", "").adds_up() => stalled,
+        percent("Working %", "") => (all > 0.0).then(|| work / all),
+        count("Threads", "").adds_up() => thread.threads,
+    });
+    let table = table.rest("{} more thread names, only in the JSON report");
+    text.push_str(&table.text(MOST_THREADS));
 }

@@ -2,10 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::label;
-use crate::number::{bytes, grouped, share, time_cell};
 use crate::simple::{ActionStatistics, CpuStatistics, IoStatistics};
-use crate::table::Grid;
+use crate::table::{bytes, count, digits, number, percent, table, words};
 use mlprof_events::OrderExt;
 
 /// Legend below the table of CPU time. Writing into a string cannot fail, so the results below are
@@ -40,32 +38,19 @@ pub(crate) fn paint_cpu(
     }
     let order = if is_sorted { "in the order above" } else { "longest first" };
     let _ = writeln!(text, "\nCPU time, {all}{order}");
-    let mut table = Grid::new([
-        "Total",
-        "CPU",
-        "Waiting",
-        "CPU %",
-        "Process",
-        "Cores",
-        "Yielded",
-        "Preempted",
-        "Action",
-    ]);
-    for (row, cpu) in rows {
-        let working = share(cpu.thread_seconds.min(row.total_seconds), row.total_seconds);
-        table.row([
-            time_cell(row.total_seconds, 4),
-            time_cell(cpu.thread_seconds, 4),
-            time_cell(row.waiting_seconds().unwrap_or(0.0), 4),
-            working.trim_end_matches(" %").to_owned(),
-            time_cell(cpu.process_seconds, 4),
-            row.busy_cores().map_or_else(|| "-".to_owned(), |cores| format!("{cores:.2}")),
-            grouped(cpu.voluntary_switches),
-            grouped(cpu.involuntary_switches),
-            label::shown(&row.label()),
-        ]);
-    }
-    text.push_str(&table.paint());
+    let table = table!("CPU time", rows, |(row, cpu)| {
+        words("Action", "") => row.label(),
+        digits(4, "Total", "") => row.total_seconds,
+        digits(4, "CPU", "") => cpu.thread_seconds,
+        digits(4, "Waiting", "") => row.waiting_seconds().unwrap_or(0.0),
+        percent("CPU %", "") => (row.total_seconds > 0.0)
+            .then(|| cpu.thread_seconds.min(row.total_seconds) / row.total_seconds),
+        digits(4, "Process", "") => cpu.process_seconds,
+        number("Cores", "") => row.busy_cores(),
+        count("Yielded", "") => cpu.voluntary_switches,
+        count("Preempted", "") => cpu.involuntary_switches,
+    });
+    text.push_str(&table.text(usize::MAX));
     true
 }
 
@@ -78,31 +63,28 @@ pub(crate) fn paint_io(
     all: &str,
     is_sorted: bool,
 ) -> bool {
-    let mut rows: Vec<(IoStatistics, String)> =
-        rows.iter().filter_map(|row| Some((row.io?, label::shown(&row.label())))).collect();
+    let mut rows: Vec<(&ActionStatistics, IoStatistics)> =
+        rows.iter().filter_map(|row| Some((*row, row.io?))).collect();
     if rows.is_empty() {
         return false;
     }
-    rows.retain(|(io, _)| !io.is_zero());
+    rows.retain(|(_, io)| !io.is_zero());
     if rows.is_empty() {
         text.push_str("\nNo action read or wrote anything.\n");
         return false;
     }
     if !is_sorted {
-        rows.order_by_key(|(io, _)| std::cmp::Reverse(io.read_bytes + io.written_bytes));
+        rows.order_by_key(|(_, io)| std::cmp::Reverse(io.read_bytes + io.written_bytes));
     }
     let order = if is_sorted { "in the order above" } else { "most bytes first" };
     let _ = writeln!(text, "\nBytes read and written, {all}{order}");
-    let mut table = Grid::new(["Read", "Written", "From storage", "To storage", "Action"]);
-    for (io, label) in rows {
-        table.row([
-            bytes(io.read_bytes),
-            bytes(io.written_bytes),
-            bytes(io.storage_read_bytes),
-            bytes(io.storage_written_bytes),
-            label,
-        ]);
-    }
-    text.push_str(&table.paint());
+    let table = table!("Bytes read and written", rows, |(row, io)| {
+        words("Action", "") => row.label(),
+        bytes("Read", "") => io.read_bytes,
+        bytes("Written", "") => io.written_bytes,
+        bytes("From storage", "") => io.storage_read_bytes,
+        bytes("To storage", "") => io.storage_written_bytes,
+    });
+    text.push_str(&table.text(usize::MAX));
     true
 }

@@ -7,16 +7,17 @@
 
 use std::fmt::Write;
 
+use crate::counted::counted;
 use crate::frameworks;
 use crate::label;
-use crate::number::{duration, grouped, share, time_cell};
+use crate::number::{duration, grouped, share};
 use crate::regions;
 use crate::simple::counters::{self, paint_cpu, paint_io};
 use crate::simple::lightning::{append_data_waiting, append_remarks, title};
 use crate::simple::rows::{RowKey, Rows};
-use crate::simple::selection::{Running, Selection};
-use crate::simple::{ActionStatistics, SimpleReport, ThreadStatistics};
-use crate::table::Grid;
+use crate::simple::selection::{ALL_ROWS_HINT, Running, Selection};
+use crate::simple::{ActionStatistics, DurationStatistics, SimpleReport, ThreadStatistics};
+use crate::table::{Column, Table, count, digits, percent, small_rows, table, words};
 use mlprof_events::OrderExt;
 
 /// Maximum number of threads with their own table. The others are counted, and JSON contains all of
@@ -29,8 +30,7 @@ pub fn paint(report: &SimpleReport) -> String {
     paint_rows(report, &Rows::default())
 }
 
-/// Renders the report for the console. It hides rows below 0.1 % of the wall time, and a line
-/// counts them.
+/// Renders the report for the console. One row stands for all rows below 0.1 % of the wall time.
 pub fn paint_on_console(report: &SimpleReport) -> String {
     paint_selection(report, &Selection::on_console(&report.header))
 }
@@ -56,11 +56,8 @@ fn paint_selection(report: &SimpleReport, rows: &Selection<'_>) -> String {
         };
         let _ = writeln!(text, "\nActions, {all}{order}");
         let shown = paint_actions(&mut text, &actions, wall, rows);
-        if rows.least_seconds > 0.0
-            && let Some(note) = rows.note(shown.len(), actions.len())
-        {
-            text.push_str(&note);
-            text.push('\n');
+        if rows.least_seconds > 0.0 && shown.len() < actions.len() {
+            text.push_str(ALL_ROWS_HINT);
         }
         paint_legend(&mut text, &threads);
         paint_counters(&mut text, &shown, all, rows);
@@ -149,25 +146,15 @@ fn paint_actions<'rows>(
 ) -> Vec<&'rows ActionStatistics> {
     // Rows are ordered by self time. Open calls have no self time yet, so they are ignored.
     let shown = rows.select(actions.iter().copied(), RowKey::SelfTime, &Running::default());
-    let mut table = Grid::new([
-        "Calls", "Total", "Self", "Self %", "First", "Mean", "Min", "p50", "p95", "Max", "Action",
-    ]);
-    for row in &shown {
-        table.row(action_cells(row, wall));
-    }
-    table.rule();
-    let calls = actions.iter().map(|row| row.calls).sum();
-    let own = self_seconds(actions.iter().copied());
-    let mut sum: [String; 11] = Default::default();
-    sum[0] = grouped(calls);
-    sum[2] = time_cell(own, 4);
-    sum[3] = percent_cell(own, wall);
-    sum[10] = match actions.len() {
-        all if all == shown.len() => "Sum".to_owned(),
-        all => format!("Sum of all {}, {} of them shown", grouped(all as u64), shown.len()),
+    let is_shown = |row: &&ActionStatistics| shown.iter().any(|it| std::ptr::eq(*it, *row));
+    let left_out = actions.iter().copied().filter(|row| !is_shown(row));
+    let all: Vec<_> = shown.iter().copied().chain(left_out).collect();
+    let more = actions.len() - shown.len();
+    let rest = match rows.least_seconds > 0.0 {
+        true => small_rows(more),
+        false => counted(more as u64, "other row", "other rows"),
     };
-    table.row(sum);
-    text.push_str(&table.paint());
+    text.push_str(&actions_table(&all, wall).rest(rest).with_sum().text(shown.len()));
     shown
 }
 
@@ -182,29 +169,26 @@ fn paint_counters(text: &mut String, shown: &[&ActionStatistics], all: &str, row
     }
 }
 
-fn action_cells(row: &ActionStatistics, wall: f64) -> [String; 11] {
-    let rest = |pick: fn(&crate::simple::DurationStatistics) -> f64| match &row.rest {
-        Some(rest) => time_cell(pick(rest), 3),
-        None => "-   ".to_owned(),
-    };
-    [
-        grouped(row.calls),
-        time_cell(row.total_seconds, 4),
-        time_cell(row.self_seconds, 4),
-        percent_cell(row.self_seconds, wall),
-        time_cell(row.first_seconds, 3),
-        rest(|rest| rest.mean_seconds),
-        rest(|rest| rest.min_seconds),
-        rest(|rest| rest.p50_seconds),
-        rest(|rest| rest.p95_seconds),
-        rest(|rest| rest.max_seconds),
-        label::shown(&row.label()),
-    ]
+/// Returns a column of the distribution of all calls except the first.
+fn other_calls(title: &'static str) -> Column {
+    digits(3, title, "").absent("-   ")
 }
 
-/// Formats a share without the percent sign, which is in the header.
-fn percent_cell(part: f64, whole: f64) -> String {
-    share(part, whole).trim_end_matches(" %").to_owned()
+fn actions_table(actions: &[&ActionStatistics], wall: f64) -> Table {
+    table!("Actions", actions, |row| {
+        let rest = |pick: fn(&DurationStatistics) -> f64| row.rest.as_ref().map(pick);
+        words("Action", "") => row.label(),
+        count("Calls", "").adds_up() => row.calls,
+        digits(4, "Total", "") => row.total_seconds,
+        digits(4, "Self", "").adds_up() => row.self_seconds,
+        percent("Self %", "").adds_up() => (wall != 0.0).then(|| row.self_seconds / wall),
+        digits(3, "First", "") => row.first_seconds,
+        other_calls("Mean") => rest(|rest| rest.mean_seconds),
+        other_calls("Min") => rest(|rest| rest.min_seconds),
+        other_calls("p50") => rest(|rest| rest.p50_seconds),
+        other_calls("p95") => rest(|rest| rest.p95_seconds),
+        other_calls("Max") => rest(|rest| rest.max_seconds),
+    })
 }
 
 fn paint_legend(text: &mut String, threads: &[&ThreadStatistics]) {

@@ -22,8 +22,9 @@ use crate::label;
 use crate::number::{duration, five_digits, share};
 use crate::regions::{DEVICE_TIME, DeviceRegion, DeviceTime, MARK};
 use crate::simple::rows::{RowKey, Rows};
-use crate::simple::selection::{LEAST_SHARE_ON_CONSOLE, Running, Selection};
+use crate::simple::selection::{Running, Selection};
 use crate::simple::{ActionStatistics, SimpleReport};
+use crate::table::LEAST_SHARE;
 use crate::{OpenAction, ReportHeader};
 use mlprof_events::OrderExt;
 
@@ -99,7 +100,7 @@ fn append_self_times(text: &mut String, report: &SimpleReport) {
     let wall = report.header.wall_seconds;
     // The first row is always shown.
     let is_long = |(place, row): &(usize, &&ActionStatistics)| {
-        *place == 0 || row.self_seconds >= LEAST_SHARE_ON_CONSOLE * wall
+        *place == 0 || row.self_seconds >= LEAST_SHARE * wall
     };
     let largest = rows.iter().enumerate().take(SELF_TIMES_SHOWN).filter(is_long).map(|(_, row)| {
         let (own, share) = (duration(row.self_seconds), share(row.self_seconds, wall));

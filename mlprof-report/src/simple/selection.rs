@@ -7,11 +7,13 @@ use crate::line_count_restriction::restricted;
 use crate::number::grouped;
 use crate::simple::ActionStatistics;
 use crate::simple::rows::{RowKey, Rows};
+use crate::table::LEAST_SHARE;
 use crate::{OpenAction, ReportHeader};
 use mlprof_events::OrderExt;
 
-/// Share of the wall time below which the console hides a row.
-pub(crate) const LEAST_SHARE_ON_CONSOLE: f64 = 0.001;
+/// Line below console tables that have a row for all small rows.
+pub(crate) const ALL_ROWS_HINT: &str =
+    "MLPROF_ALL_ROWS=1 or .all_rows(true) prints all rows; report files contain them.\n";
 
 /// Number of rows shown if no row is long enough.
 const FEWEST_SHOWN: usize = 10;
@@ -32,9 +34,9 @@ impl<'a> From<&Rows<'a>> for Selection<'a> {
 
 impl Selection<'_> {
     /// Returns the selection for the console: rows with a total of at least
-    /// [`LEAST_SHARE_ON_CONSOLE`] of the wall time.
+    /// [`LEAST_SHARE`] of the wall time.
     pub(crate) fn on_console(header: &ReportHeader) -> Self {
-        let least_seconds = LEAST_SHARE_ON_CONSOLE * header.wall_seconds;
+        let least_seconds = LEAST_SHARE * header.wall_seconds;
         Self { least_seconds, ..Self::default() }
     }
 
@@ -89,7 +91,7 @@ impl Selection<'_> {
         if self.least_seconds <= 0.0 {
             return Some(format!("{shown} of {all} actions are shown."));
         }
-        let share = 100.0 * LEAST_SHARE_ON_CONSOLE;
+        let share = 100.0 * LEAST_SHARE;
         Some(format!(
             "{} more {} below {share} % of the wall time; .all_rows(true) or MLPROF_ALL_ROWS=1 \
              prints {}, and report files have all rows.",

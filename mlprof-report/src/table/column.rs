@@ -44,6 +44,8 @@ pub struct Column {
     pub(super) is_optional: bool,
     /// Shows a dash in text for the number 0.
     pub(super) has_no_zero: bool,
+    /// Shows the sum of the rows in text rows that summarize several rows.
+    pub(super) adds_up: bool,
     format: Format,
 }
 
@@ -59,6 +61,7 @@ impl Column {
             absent: None,
             is_optional: false,
             has_no_zero: false,
+            adds_up: false,
             format: Format::All,
         }
     }
@@ -108,6 +111,11 @@ impl Column {
         Self { has_no_zero: true, ..self }
     }
 
+    /// Shows sums in text rows that summarize several rows. Rows must not contain each other.
+    pub const fn adds_up(self) -> Self {
+        Self { adds_up: true, ..self }
+    }
+
     pub(crate) fn is_in_text(&self) -> bool {
         self.format != Format::Page && self.unit != Unit::Markup
     }
@@ -139,6 +147,8 @@ columns! {
     bytes = Bytes;
     /// Creates a column of shares, 0 to 1.
     share = Share;
+    /// Creates a column of shares, 0 to 1, which text shows as percentages without a sign.
+    percent = Percent;
     /// Creates a column of relative changes.
     change = Change;
     /// Creates a column of plain numbers.

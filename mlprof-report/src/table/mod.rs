@@ -10,10 +10,13 @@ mod markdown;
 mod text;
 mod unit;
 
+use std::borrow::Cow;
+
 pub use self::column::{
-    Column, Merge, bytes, change, count, digits, large, markup, number, seconds, share, words,
+    Column, Merge, bytes, change, count, digits, large, markup, number, percent, seconds, share,
+    words,
 };
-pub(crate) use self::grid::Grid;
+pub use self::text::{LEAST_SHARE, small_rows};
 pub use self::unit::Unit;
 
 /// A cell of a table.
@@ -118,7 +121,10 @@ pub struct Table {
     pub(crate) rows: Vec<Row>,
     subject: Option<String>,
     text_order: TextOrder,
-    rest: Option<&'static str>,
+    rest: Option<Cow<'static, str>>,
+    /// Title of the column of shares that determines which rows are small.
+    small_by: Option<&'static str>,
+    has_sum: bool,
     pub(crate) is_tree: bool,
     pub(crate) is_nested: bool,
     pub(crate) group: Option<usize>,
@@ -156,9 +162,19 @@ impl Table {
         Self { text_order: TextOrder::AsDescribed, ..self }
     }
 
-    /// Sets the line that counts the rows left out of text. The count replaces `{}`.
-    pub fn rest(self, rest: &'static str) -> Self {
-        Self { rest: Some(rest), ..self }
+    /// Sets the words that count the rows left out of text. The count replaces `{}`.
+    pub fn rest(self, rest: impl Into<Cow<'static, str>>) -> Self {
+        Self { rest: Some(rest.into()), ..self }
+    }
+
+    /// Combines the rows of text whose share in this column is below [`LEAST_SHARE`] into one row.
+    pub fn fold_small(self, share: &'static str) -> Self {
+        Self { small_by: Some(share), ..self }
+    }
+
+    /// Adds a row to text with the sums of the columns that [add up](Column::adds_up).
+    pub(crate) fn with_sum(self) -> Self {
+        Self { has_sum: true, ..self }
     }
 
     /// Shows rows as a tree that cannot be sorted.

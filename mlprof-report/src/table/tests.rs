@@ -62,3 +62,43 @@ fn json_has_exact_numbers_by_title() {
     assert_eq!((&row["Calls"], &json["rows"][1]["GB/s"]), (&1200.0.into(), &None::<f64>.into()));
     assert_eq!(row.get("Parts"), None, "pictures are for pages");
 }
+
+fn shares(shares: &[f64]) -> Table {
+    let names = ["a", "b", "c", "d", "e"];
+    let table = table!("Ops", names.iter().zip(shares), |(name, part)| {
+        words("Op", "") => *name,
+        count("Calls", "").adds_up() => 2_u64,
+        seconds("Mean", "") => *part,
+        share("Share", "").adds_up() => *part,
+    });
+    table.fold_small("Share")
+}
+
+#[test]
+fn small_rows_become_one_row_with_their_sums() {
+    let shares = |all: &[f64], limit| shares(all).text(limit);
+    let text = shares(&[0.9, 0.000_5, 0.001, 0.000_4], 9);
+    let lines: Vec<_> = text.lines().skip(2).collect();
+    let expected = [
+        "    2   900 ms  90.00 %  a",
+        "    2  1.00 ms   0.10 %  c",
+        "    4            0.09 %  2 rows below 0.1 %",
+    ];
+    assert_eq!(lines, expected);
+    // All calls are counted, even those of rows beyond the limit.
+    let text = shares(&[0.9, 0.000_5, 0.001, 0.000_4], 1);
+    assert!(text.ends_with("    6           0.19 %  … and 3 more\n"), "{text}");
+    assert_eq!(shares(&[0.9, 0.000_5], 9).lines().count(), 4, "a single row stays as it is");
+    assert_eq!(shares(&[0.000_5, 0.000_4], 9).lines().count(), 4, "all rows are small");
+    let all = shares(&[0.9, 0.000_5, 0.000_4], usize::MAX);
+    assert_eq!(all.lines().count(), 5, "all rows are shown where they are asked for: {all}");
+}
+
+#[test]
+fn a_sum_covers_rows_that_are_not_shown() {
+    let text = shares(&[0.5, 0.25, 0.25]).with_sum().text(1);
+    let lines: Vec<_> = text.lines().skip(2).collect();
+    assert_eq!(lines[1], "    4           50.00 %  … and 2 more");
+    assert!(lines[2].starts_with("────"), "{text}");
+    assert_eq!(lines[3], "    6          100.00 %  Sum");
+}

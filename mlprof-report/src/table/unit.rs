@@ -20,6 +20,8 @@ pub enum Unit {
     Bytes,
     /// Shares, 0 to 1.
     Share,
+    /// Shares, 0 to 1, which text shows without a percent sign.
+    Percent,
     /// Relative changes, with their sign.
     Change,
     /// Plain numbers with two decimals.
@@ -37,7 +39,7 @@ impl Unit {
             Self::Count => "count",
             Self::Seconds | Self::Digits(_) => "seconds",
             Self::Bytes => "bytes",
-            Self::Share => "share",
+            Self::Share | Self::Percent => "share",
             Self::Change => "change",
             Self::Number => "number",
             Self::Large => "large",
@@ -57,7 +59,7 @@ impl Unit {
             Self::Seconds | Self::Digits(_) => duration(number),
             Self::Bytes if number < 0.0 => format!("-{}", bytes(-number as u64)),
             Self::Bytes => bytes(number as u64),
-            Self::Share => format!("{:.1} %", 100.0 * number),
+            Self::Share | Self::Percent => format!("{:.1} %", 100.0 * number),
             Self::Change => format!("{:+.1} %", 100.0 * number),
             Self::Number => format!("{number:.2}"),
             Self::Large => large(number),
@@ -69,6 +71,7 @@ impl Unit {
         match self {
             Self::Digits(digits) => time_cell(number, digits),
             Self::Share => share(number, 1.0),
+            Self::Percent => share(number, 1.0).trim_end_matches(" %").to_owned(),
             Self::Change if number >= 9.0 => format!("× {:.0}", 1.0 + number),
             Self::Change if number >= 2.0 => format!("× {:.1}", 1.0 + number),
             _ => self.write(number),

@@ -50,9 +50,14 @@ pub struct Arguments {
     /// its file name contains it, as in rank3. RANK=TRACE sets the rank of any other trace.
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
-    /// Maximum number of rows per table
+    /// Maximum number of rows per table; the last row stands for the other ones
+    ///
+    /// It also stands for rows below 0.1 % of the whole.
     #[arg(long, value_name = "N", default_value_t = ROWS, conflicts_with = "form")]
     pub limit: usize,
+    /// Print all rows of each table
+    #[arg(long, conflicts_with_all = ["form", "limit"])]
+    pub all_rows: bool,
     /// Print all results as JSON
     #[arg(long, group = "form")]
     pub json: bool,
@@ -132,6 +137,7 @@ fn print_all(arguments: &Arguments, sources: &[Source]) -> Result<ExitCode, Erro
         let between = if is_next { "\n" } else { "" };
         let answers = match arguments.explain_rules {
             true => explained(&analysis.explain()),
+            false if arguments.all_rows => analysis.text(usize::MAX),
             false => analysis.text(arguments.limit),
         };
         Ok(print(&format!("{between}{file}\n{answers}"))?)

@@ -87,7 +87,7 @@ fn rows_can_be_chosen_and_sorted() {
     let shown: Vec<_> =
         all.lines().skip(4).take(2).filter_map(|line| line.split("  ").last()).collect();
     assert_eq!(shown, ["[TrainStep]DigitsCnn.training_step", "optimizer_step"]);
-    position(all, "  Sum of all 8, 2 of them shown\n");
+    position(all, "  6 other rows\n");
     let cpu = &all[position(all, "\nCPU time, all threads, in the order above\n")..];
     assert_eq!(cpu.lines().skip(4).take_while(|line| !line.starts_with("Including")).count(), 2);
     // The summary of the whole run remains.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mlprof_events::live::{ActionState, Activity, ProcessState};
+use mlprof_report::internals::table::LEAST_SHARE;
 
 use super::super::ProcessName;
 
@@ -163,30 +164,53 @@ pub(super) fn rows(activity: &Activity, order: Order) -> Vec<(usize, &ActionStat
     rows
 }
 
-/// Minimum share of the last steps for an action to have its own row, unless all actions are shown.
-pub(super) const LEAST_SHARE: f64 = 1e-3;
+/// Rows that are not shown because they are small.
+#[derive(Debug, Default)]
+pub(super) struct Folded {
+    pub(super) rows: usize,
+    pub(super) calls: u64,
+    /// Total time in seconds. A row inside another one of them counts once.
+    pub(super) seconds: f64,
+}
 
-/// Removes the rows that took less than [`LEAST_SHARE`] of `of` seconds, and returns how many were
-/// removed. A row inside a removed row never took longer than that row.
+/// Removes the rows that took less than [`LEAST_SHARE`] of `of` seconds. A row inside a removed row
+/// never took longer than that row.
 pub(super) fn without_small(
     rows: Vec<(usize, &ActionState)>,
     of: f64,
-) -> (Vec<(usize, &ActionState)>, usize) {
-    let all = rows.len();
-    let mut kept: Vec<(usize, &ActionState)> = Vec::with_capacity(all);
+) -> (Vec<(usize, &ActionState)>, Folded) {
     // The rows are visited from the end, because the parents of a shown row are also shown.
     let mut shown_depth = 0;
-    for (depth, action) in rows.into_iter().rev() {
-        let is_around = shown_depth > depth;
+    let is_kept = |(depth, action): &(usize, &ActionState)| {
+        let is_around = shown_depth > *depth;
         let is_large = action.seconds >= LEAST_SHARE * of;
         if is_around || is_large {
-            shown_depth = depth;
+            shown_depth = *depth;
+        }
+        is_around || is_large
+    };
+    let mut are_kept: Vec<bool> = rows.iter().rev().map(is_kept).collect();
+    are_kept.reverse();
+    // One small row needs no more space than a row that counts it.
+    if are_kept.iter().filter(|is_kept| !**is_kept).count() <= 1 {
+        return (rows, Folded::default());
+    }
+    let (mut kept, mut folded) = (Vec::new(), Folded::default());
+    let mut folded_depth = usize::MAX;
+    for ((depth, action), is_kept) in rows.into_iter().zip(are_kept) {
+        if is_kept {
+            folded_depth = usize::MAX;
             kept.push((depth, action));
+            continue;
+        }
+        folded.rows += 1;
+        folded.calls += action.calls;
+        if depth <= folded_depth {
+            folded_depth = depth;
+            folded.seconds += action.seconds;
         }
     }
-    kept.reverse();
-    let left_out = all - kept.len();
-    (kept, left_out)
+    (kept, folded)
 }
 
 /// Returns `true` if a top-level row also appears inside another action. Such an action was already

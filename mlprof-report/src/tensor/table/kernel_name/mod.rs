@@ -1,6 +1,10 @@
 //! Short forms of kernel names for tables. They keep the function and the arguments that
 //! distinguish it from others with the same name.
 
+use unicode_width::UnicodeWidthStr;
+
+use crate::label::shown_within;
+
 /// Replaces the omitted part.
 const CUT: &str = "…";
 /// Minimum number of characters kept of an argument. An argument with fewer characters is omitted.
@@ -8,10 +12,17 @@ const LEAST_CUT: usize = 8;
 /// Length of a pair of brackets that contains only [`CUT`].
 const CUT_GROUP: usize = 3;
 
-/// Shortens a kernel name to at most `room` characters. A C++ name loses its return type and
+/// Shortens a kernel name to at most `room` terminal columns. A C++ name loses its return type and
 /// parameters, and keeps as many of its first template arguments as fit. Brackets stay balanced.
-/// Other names are truncated if they are longer.
+/// Other names lose their middle if they are longer.
 pub fn short(full: &str, room: usize) -> String {
+    let short = without_arguments(full, room);
+    // Some characters are wider next to each other than alone.
+    if length(&short) <= room { short } else { shown_within(&short, room) }
+}
+
+/// Returns a name that usually fits into `room` terminal columns.
+fn without_arguments(full: &str, room: usize) -> String {
     if length(full) <= room && !full.contains(['(', '<']) {
         return full.to_owned();
     }
@@ -29,7 +40,7 @@ pub fn short(full: &str, room: usize) -> String {
         None => {
             let last = path.last().map_or(start, |separator| separator + 2);
             let plain = name.plain(last, end);
-            plain.chars().take(room).chain(CUT.chars()).collect()
+            shown_within(&plain, room + length(CUT))
         }
     }
 }
@@ -43,7 +54,7 @@ pub fn function(full: &str) -> String {
 }
 
 fn length(text: &str) -> usize {
-    text.chars().count()
+    text.width()
 }
 
 /// A text with the positions of its matching brackets.

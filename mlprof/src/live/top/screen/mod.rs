@@ -1,16 +1,18 @@
 //! Draws the screen of `mlprof top` from the view state alone.
 
-use mlprof_events::live::{ProcessState, TrainingState};
+mod actions;
+mod header;
+mod others;
+
+use mlprof_events::live::ProcessState;
+use mlprof_report::internals::counted;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Modifier;
 use ratatui::text::Line;
-use ratatui::widgets::{Clear, Paragraph, Sparkline};
+use ratatui::widgets::{Block, Clear, Paragraph, Sparkline, Wrap};
 
-use super::super::table::{clock, devices, epoch, number, stage};
-use super::view::{Body, View, Watched, is_also_inside, rows, without_small};
-
-mod others;
+use super::view::{Body, View, Watched};
 
 const HELP: &str = "\
 Tab, left, right  next or previous process
@@ -21,55 +23,111 @@ t                 show the threads and their actions
 p                 show all processes
 f                 show findings, which are avoidable costs
 r                 record 5 steps into the current folder
-?                 show this help
+?                 show or hide this help
 q, Ctrl-C         quit; the training continues
 
-STEP is the share of the time of the last steps. An action
-that spans several steps is shown next to its children.
+OF STEP     share of the time of the last steps; an action
+            that spans several steps is next to its children
+99% BELOW   1 of 100 calls takes longer
 Rows below \"also inside other actions\" have another row:
 they were open when top began, or have several callers.";
 
-/// Heading of the rows that also appear inside other actions.
-const ALSO_INSIDE: &str = "also inside other actions:";
+/// Minimum width of the screen for a second list beside the actions, in columns.
+const WIDE: u16 = 160;
 
 /// Draws the whole screen. Parts without enough space are omitted.
 pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
+    let screen = frame.area();
     let several = u16::from(view.processes.len() > 1);
+    let header = match view.chosen() {
+        Some(watched) => header::header(watched, usize::from(screen.width)),
+        None => Vec::new(),
+    };
+    let has_steps = view.chosen().is_some_and(|it| !last_steps(&it.state).is_empty());
     let heights = [
         Constraint::Length(several),
-        Constraint::Length(3),
-        Constraint::Length(if frame.area().height >= 16 { 3 } else { 1 }),
+        Constraint::Length((header.len() as u16).min(screen.height / 2)),
+        Constraint::Length(if has_steps && screen.height >= 16 { 2 } else { 0 }),
         Constraint::Min(0),
         Constraint::Length(1),
     ];
-    let [tabs, head, steps, body, foot] = frame.area().layout(&Layout::vertical(heights));
+    let [tabs, head, steps, body, foot] = screen.layout(&Layout::vertical(heights));
     frame.render_widget(Line::from(processes(view)), tabs);
     match view.chosen() {
         Some(watched) => {
-            frame.render_widget(Paragraph::new(summary(watched)), head);
+            let lines: Vec<_> = header.into_iter().map(Line::from).collect();
+            frame.render_widget(Paragraph::new(lines), head);
             draw_steps(&watched.state, frame, steps);
-            match view.body {
-                Body::Actions => draw_actions(view, &watched.state, frame, body),
-                Body::Threads => others::draw_threads(view, &watched.state, frame, body),
-                Body::Processes => others::draw_processes(view, frame, body),
-                Body::Findings => others::draw_findings(view, watched, frame, body),
-            }
+            draw_body(view, watched, frame, body);
         }
-        None if view.unanswered > 0 => {
-            let text = format!("processes that have not answered yet: {}", view.unanswered);
-            frame.render_widget(text, head);
-        }
-        None => frame.render_widget("no training of this user can be inspected", head),
+        None => frame.render_widget(Paragraph::new(nothing(view)).wrap(Wrap { trim: true }), body),
     }
-    let keys = format!("q quit  ? help  s sort: {}  r record  {}", view.order.name(), view.message);
-    frame.render_widget(Line::styled(keys, Modifier::REVERSED), foot);
+    frame
+        .render_widget(Line::styled(keys(view, usize::from(foot.width)), Modifier::REVERSED), foot);
     if view.shows_help {
-        let area = frame.area();
-        let (width, height) = (60.min(area.width), 16.min(area.height));
-        let middle = Rect::new((area.width - width) / 2, (area.height - height) / 2, width, height);
+        let lines = HELP.lines().count() as u16;
+        let (width, height) = (62.min(screen.width), (lines + 2).min(screen.height));
+        let [left, top] = [(screen.width - width) / 2, (screen.height - height) / 2];
+        let middle = Rect::new(left, top, width, height);
         frame.render_widget(Clear, middle);
-        frame.render_widget(Paragraph::new(HELP).style(Modifier::REVERSED), middle);
+        let help = Paragraph::new(HELP).block(Block::bordered()).style(Modifier::REVERSED);
+        frame.render_widget(help, middle);
     }
+}
+
+fn draw_body(view: &View, watched: &Watched, frame: &mut Frame<'_>, area: Rect) {
+    let state = &watched.state;
+    match view.body {
+        Body::Actions if area.width >= WIDE => {
+            let widths = [Constraint::Fill(2), Constraint::Length(3), Constraint::Fill(1)];
+            let [left, _, right] = area.layout(&Layout::horizontal(widths));
+            actions::draw(view, state, frame, left);
+            others::draw_threads(0, state, frame, right);
+        }
+        Body::Actions => actions::draw(view, state, frame, area),
+        Body::Threads => others::draw_threads(view.scrolled, state, frame, area),
+        Body::Processes => others::draw_processes(view, frame, area),
+        Body::Findings => others::draw_findings(view, watched, frame, area),
+    }
+}
+
+/// Returns the text of a screen without processes.
+fn nothing(view: &View) -> String {
+    match view.unanswered {
+        0 => "No training of this user can be inspected. Start one with MLPROF_LIVE=1, or with \
+              `mlprof run --live`: it then appears here."
+            .to_owned(),
+        count => format!(
+            "Waiting for the first answer of {}.",
+            counted(count as u64, "process", "processes")
+        ),
+    }
+}
+
+/// Returns the line of keys. The result of the last request replaces the less important ones.
+fn keys(view: &View, width: usize) -> String {
+    let mut keys = vec!["q quit".to_owned(), "? help".to_owned()];
+    if view.message.is_empty() {
+        keys.push(format!("s sort: {}", view.order.name()));
+        keys.push(if view.shows_all { "a fewer" } else { "a all" }.to_owned());
+        let more = ["t threads", "f findings", "r record", "p compare", "Tab next"];
+        let shown = if view.processes.len() > 1 { 5 } else { 3 };
+        keys.extend(more[..shown].iter().map(|key| (*key).to_owned()));
+    } else {
+        keys.push(view.message.clone());
+    }
+    let mut text = String::new();
+    for key in keys {
+        let gap = if text.is_empty() { "" } else { "  " };
+        // A message is cut by the screen. Keys that do not fit are omitted, except the first.
+        if !text.is_empty() && text.len() + gap.len() + key.len() > width && view.message.is_empty()
+        {
+            break;
+        }
+        text += gap;
+        text += &key;
+    }
+    text
 }
 
 fn processes(view: &View) -> String {
@@ -86,134 +144,21 @@ fn processes(view: &View) -> String {
     numbered.chain(before.iter().enumerate()).map(name).collect()
 }
 
-/// Formats the state of a process in three lines.
-fn summary(watched: &Watched) -> String {
-    let state = &watched.state;
-    let mut first = format!("{} ({})", state.program, watched.name);
-    if watched.has_ended {
-        first += ": ended (last known state)";
-    } else if watched.is_silent {
-        first += ": not answering (last known state)";
-    } else if state.is_recording {
-        first += ": recording";
-    }
-    let memory = state.memory.map_or_else(String::new, |memory| {
-        let mebibytes = |bytes: u64| bytes >> 20;
-        format!(
-            "memory {} MiB, at most {} MiB",
-            mebibytes(memory.resident_bytes),
-            mebibytes(memory.peak_bytes)
-        )
-    });
-    let threads = state.activity.as_ref().map(|it| it.threads.len());
-    // Only threads that have opened an action are counted, not all threads of the process.
-    let mut more = threads.map_or_else(String::new, |count| match count {
-        1 => "  1 thread with actions".to_owned(),
-        count => format!("  {count} threads with actions"),
-    });
-    devices(state).iter().for_each(|device| more += &format!("  {device}"));
-    let Some(training) = state.trainings.first() else {
-        return format!("{first}\nno stage is running\n{memory}{more}");
-    };
-    format!("{first}\n{}\n{memory}{more}", of_training(training))
-}
-
-fn of_training(training: &TrainingState) -> String {
-    let mut text = stage(training);
-    if let Some(epoch) = epoch(training) {
-        text += &format!("  epoch {epoch}");
-    }
-    match (training.epoch_step, training.epoch_steps) {
-        (Some(step), Some(of)) => text += &format!("  step {step}/{of}"),
-        _ => text += &format!("  step {}", training.steps),
-    }
-    if let Some(seconds) = training.seconds_left() {
-        text += &format!("  {} left", clock(seconds));
-    }
-    if let Some(loss) = training.loss {
-        text += &format!("  loss {}", number(loss));
-    }
-    if let Some(share) = training.waiting_for_data {
-        text += &format!("  waiting for data {:.0}%", share * 1e2);
-    }
-    if training.is_paused {
-        text += "  validating";
-    }
-    text
+fn last_steps(state: &ProcessState) -> &[f64] {
+    state.trainings.first().map_or(&[], |training| &training.last_steps)
 }
 
 /// Draws the durations of the last steps as a sparkline.
 fn draw_steps(state: &ProcessState, frame: &mut Frame<'_>, area: Rect) {
-    let Some(training) = state.trainings.first() else { return };
-    let [head, line] = area.layout(&Layout::vertical([Constraint::Length(1), Constraint::Min(0)]));
-    let mut text = "steps".to_owned();
-    if let Some(rate) = training.steps_per_second() {
-        text += &format!("  {rate:.1}/s");
-    }
-    if let Some(rate) = training.samples_per_second {
-        text += &format!("  {rate:.0} samples/s");
-    }
-    if let (Some(median), Some(slow)) = (training.quantile(0.5), training.quantile(0.99)) {
-        text += &format!("  p50 {:.3} ms  p99 {:.3} ms", median * 1e3, slow * 1e3);
-    }
-    frame.render_widget(Line::from(text), head);
+    let all = last_steps(state);
+    let label = format!("last {:<7}", all.len());
+    let widths = [Constraint::Length(label.len() as u16), Constraint::Min(0)];
+    let [head, line] = area.layout(&Layout::horizontal(widths));
+    frame.render_widget(Paragraph::new(format!("{label}\nsteps")), head);
     // If not all steps fit, only the last ones are drawn.
-    let last = training.last_steps.len().saturating_sub(usize::from(line.width));
-    let microseconds = training.last_steps[last..].iter().map(|seconds| (seconds * 1e6) as u64);
+    let last = all.len().saturating_sub(usize::from(line.width));
+    let microseconds = all[last..].iter().map(|seconds| (seconds * 1e6) as u64);
     frame.render_widget(Sparkline::default().data(microseconds.collect::<Vec<_>>()), line);
-}
-
-fn draw_actions(view: &View, state: &ProcessState, frame: &mut Frame<'_>, area: Rect) {
-    let Some(activity) = &state.activity else { return };
-    let steps = state.trainings.first().map(|it| it.last_steps.iter().rev());
-    let of = steps.map(|it| it.take(activity.steps as usize).sum::<f64>()).filter(|it| *it > 0.0);
-    let width = usize::from(area.width).saturating_sub(36).max(8);
-    let mut lines = vec![Line::styled(
-        format!(
-            "{:<width$} {:>7} {:>10} {:>10} {:>5}",
-            "ACTION", "CALLS", "p50 ms", "p99 ms", "STEP"
-        ),
-        Style::from(Modifier::BOLD),
-    )];
-    let milliseconds = |seconds: Option<f64>| {
-        seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.3}", seconds * 1e3))
-    };
-    let all = rows(activity, view.order);
-    let (shown, small) = match of.filter(|_| !view.shows_all) {
-        Some(of) => without_small(all, of),
-        None => (all, 0),
-    };
-    let scrolled = view.scrolled.min(shown.len().saturating_sub(1));
-    let mut has_heading = false;
-    for (index, (depth, action)) in shown.into_iter().enumerate() {
-        // The heading is also added if the section's first row is scrolled off the screen.
-        if !has_heading && depth == 0 && is_also_inside(activity, action) {
-            has_heading = true;
-            lines.push(Line::from(ALSO_INSIDE));
-        }
-        if index < scrolled {
-            continue;
-        }
-        let name = "  ".repeat(depth.min(width / 4)) + &action.name;
-        let name = others::cut(&name, width);
-        let share =
-            of.map_or_else(|| "-".to_owned(), |of| format!("{:.0}%", action.seconds / of * 1e2));
-        lines.push(Line::from(format!(
-            "{name:<width$} {:>7} {:>10} {:>10} {share:>5}",
-            action.calls,
-            milliseconds(action.p50_seconds),
-            milliseconds(action.p99_seconds),
-        )));
-    }
-    if small > 0 {
-        lines.push(Line::from(format!(
-            "{small} more below 0.1 % of the steps (press a to show them)"
-        )));
-    }
-    if activity.left_out > 0 {
-        lines.push(Line::from(format!("{} calls of other actions", activity.left_out)));
-    }
-    frame.render_widget(Paragraph::new(lines), area);
 }
 
 #[cfg(test)]
