@@ -220,7 +220,8 @@ export const scenarios = {
     assert.equal(await count(rows), 1);
     for (const width of [1300, 400]) {
       const page = await open({ width });
-      const name = await page.$(".name");
+      await table(page, "Ops, kernels, actions and modules of the recorded steps");
+      const name = await page.$("[data-test=this] .name");
       const [start, shown] = await name.evaluate((name) => [name.firstChild.scrollWidth > name.firstChild.clientWidth, name.lastChild.data]);
       assert.ok(start && "void cutlass::Kernel<f16>(cutlass_80_tensorop_f16_s16816gemm_relu_f16_256x128_64x3_nn_align8::Params)".endsWith(shown), shown);
       await name.hover();

@@ -4,8 +4,8 @@ use crate::label;
 pub(super) use crate::markup::escape;
 
 /// Formats a name with at most `longest` characters and escapes it for HTML. The middle of a longer
-/// name is replaced by `…`, because its end often distinguishes it. Bidirectional control characters
-/// are made visible and have no effect.
+/// name is replaced by `…`, because its end often distinguishes it. Bidirectional control
+/// characters are made visible and have no effect.
 pub(super) fn name(name: &str, longest: usize) -> String {
     let shown = label::one_line(name);
     let characters = shown.chars().count();
