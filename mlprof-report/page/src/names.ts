@@ -3,9 +3,9 @@
 import { element } from "./dom";
 
 /** Longest name that is shown whole, in characters. On a narrow screen, names have less space. */
-const LONGEST = { wide: 44, narrow: 16 };
+const LONGEST = { wide: 44, narrow: 20 };
 /** Length of the end that stays visible, in characters. */
-const END = { wide: 18, narrow: 9 };
+const END = { wide: 18, narrow: 8 };
 
 /** Shortens the names of a row. Cells with markup stay as they are. */
 export function shortenNames(row: HTMLTableRowElement): void {
