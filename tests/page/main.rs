@@ -35,6 +35,11 @@ fn ops_are_put_together_by_any_of_their_keys() {
 }
 
 #[test]
+fn small_rows_are_folded_and_long_names_shortened() {
+    seen("folding", &pages::small_rows());
+}
+
+#[test]
 fn memory_over_time_is_an_area_whose_peak_is_explained() {
     seen("memory", &pages::everything());
 }

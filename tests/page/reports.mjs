@@ -143,7 +143,7 @@ export const scenarios = {
         if (checked !== wanted.includes(title)) await label.click();
       }
     };
-    const rows = () => page.$$eval("[data-test=this] tbody tr", (rows) => {
+    const rows = () => page.$$eval("[data-test=this] tbody tr:not(.fold)", (rows) => {
       const titles = [...rows[0].closest("table").tHead.rows[0].cells];
       const at = (row, title) => row.cells[titles.findIndex((cell) => cell.textContent === title)];
       const number = (cell) => Number.parseFloat(cell.dataset.v ?? cell.textContent);
@@ -175,7 +175,7 @@ export const scenarios = {
     assert.deepEqual(found, ["aten::op_7"]);
     await typed(page, "[data-tools=this] input[type=search]", " ");
     await (await ops.title(1)).click();
-    const names = await page.$$eval("[data-test=this] tbody th", (all) => all.map((th) => th.textContent));
+    const names = await page.$$eval("[data-test=this] tbody tr:not(.fold) th", (all) => all.map((th) => th.textContent));
     const order = new Intl.Collator("en", { numeric: true });
     assert.deepEqual(names, [...names].sort(order.compare), "sorted by name");
     // Groups by no property, which gives a single row, and then restores the initial view.
@@ -186,6 +186,55 @@ export const scenarios = {
     const said = (rows) => rows.map((row) => row.shown.join()).sort();
     assert.deepEqual(said(back), said(own));
     assert.ok(Math.abs(sum(back, "own") - sum(own, "own")) < 1e-9);
+    await finished([page]);
+  },
+
+  /** Small rows are folded into one row with their sums. Long names keep their start and end, and the whole text. */
+  async folding() {
+    const page = await open();
+    await table(page, "Ops, kernels, actions and modules of the recorded steps");
+    const rows = "[data-test=this] tbody tr:not(.fold)";
+    const count = (rows) => page.$$eval(rows, (all) => all.filter((row) => row.offsetParent !== null).length);
+    const calls = (rows) => page.$$eval(rows, (all) => {
+      const titles = [...all[0].closest("table").tHead.rows[0].cells].map((cell) => cell.textContent);
+      const numbers = all.filter((row) => !row.hidden).map((row) => row.cells[titles.indexOf("Calls")].textContent.replaceAll(",", ""));
+      return numbers.reduce((sum, number) => sum + Number(number), 0);
+    });
+    const all = await page.$$eval(rows, (all) => all.length);
+    const button = await page.$("[data-test=this] .fold button");
+    assert.equal(await button.evaluate((button) => button.textContent), "50 rows below 0.1 %");
+    assert.equal(await count(rows), all - 50);
+    const folded = await calls("[data-test=this] tbody tr");
+    // The keyboard opens the row. All rows are visible then, with the same sum.
+    await button.focus();
+    await page.keyboard.press("Enter");
+    assert.equal(await button.evaluate((button) => button.getAttribute("aria-expanded")), "true");
+    const more = await page.$$("[data-test=this] .more, .more:not([hidden])");
+    for (const one of more) await one.evaluate((one) => one.click());
+    assert.equal(await count(rows), all);
+    assert.equal(await calls(rows), folded, "the sums stay");
+    // A search finds small rows, so nothing is folded.
+    await button.evaluate((button) => button.click());
+    await typed(page, "[data-tools=this] input[type=search]", "op_59");
+    assert.equal(await page.$("[data-test=this] .fold"), null);
+    assert.equal(await count(rows), 1);
+    for (const width of [1300, 400]) {
+      const page = await open({ width });
+      await table(page, "Ops, kernels, actions and modules of the recorded steps");
+      const name = await page.$("[data-test=this] .name");
+      const [start, shown] = await name.evaluate((name) => [name.firstChild.scrollWidth > name.firstChild.clientWidth, name.lastChild.data]);
+      assert.ok(start && "void cutlass::Kernel<f16>(cutlass_80_tensorop_f16_s16816gemm_relu_f16_256x128_64x3_nn_align8::Params)".endsWith(shown), shown);
+      await name.hover();
+      assert.match(await name.evaluate((name) => name.title), /^void cutlass.*align8::Params\)$/);
+      const copied = await name.evaluate((name) => {
+        getSelection().selectAllChildren(name);
+        return getSelection().toString();
+      });
+      assert.match(copied, /^void cutlass.*align8::Params\)$/);
+      await name.focus();
+      assert.ok(await name.evaluate((name) => name.firstChild.scrollWidth <= name.clientWidth || getComputedStyle(name).display === "inline"));
+      await finished([page]);
+    }
     await finished([page]);
   },
 

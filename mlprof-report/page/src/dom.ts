@@ -23,15 +23,6 @@ export function shown(name: string): string {
   return cut.map(written).join("");
 }
 
-/** Allows line breaks between the words of long names in an element. Its appearance on a wide line and its text do not change. */
-export function breakable(cell: HTMLElement): void {
-  const texts = [...cell.childNodes].filter((node): node is Text => node instanceof Text);
-  for (const text of texts) {
-    const words = text.data.match(/[^\]._/,(<:]*(?:::|[\]._/,(<:]|$)/g)?.filter((word) => word !== "") ?? [];
-    text.replaceWith(...words.flatMap((word, index) => (index === 0 ? [word] : [element("wbr"), word])));
-  }
-}
-
 /** Returns a debounced `then`, which runs when no call has followed for `milliseconds`. */
 export function later(then: () => void, milliseconds = 80): () => void {
   let timer: number | undefined;

@@ -3,6 +3,7 @@
 import { Icicle } from "./icicle";
 import { answerInMemory } from "./memory";
 import { answerInStretches } from "./stretches";
+import { tellWholeNames } from "./names";
 import { bringToLife } from "./strip";
 import { enhance } from "./table";
 import { treesOf, type Report } from "./tree";
@@ -105,6 +106,7 @@ drawIcicles(reports);
 answerInStrips(reports);
 linkFindings();
 scrollByKeys();
+tellWholeNames();
 listenForSearch();
 window.addEventListener("beforeprint", () => {
   document.querySelectorAll("details").forEach((details) => (details.open = true));

@@ -32,6 +32,14 @@ export class Nest {
     return all;
   }
 
+  /** Returns the rows that are inside no other one of them. */
+  outermost(rows: Set<HTMLTableRowElement>): HTMLTableRowElement[] {
+    return [...rows].filter((row) => {
+      const around = this.around.get(row);
+      return around === undefined || !rows.has(around);
+    });
+  }
+
   /** Returns these rows and all their ancestors. */
   withAround(rows: Iterable<HTMLTableRowElement>): Set<HTMLTableRowElement> {
     const all = new Set<HTMLTableRowElement>();

@@ -1,7 +1,9 @@
 // Tables with controls: sorting by a click on a header, search, grouping, and a limit on the displayed rows.
 
-import { breakable, element, later, numberOf, titlesOf } from "./dom";
+import { element, later, numberOf, titlesOf } from "./dom";
+import { Fold, smallRows } from "./fold";
 import { finestSources, group, keysOf, ownSources, showKeys } from "./group";
+import { shortenNames } from "./names";
 import { Nest } from "./nest";
 import { count } from "./number";
 import { setNumbers } from "./numbers";
@@ -19,6 +21,8 @@ interface View {
   more: HTMLButtonElement;
   status: HTMLElement;
   showsAll: boolean;
+  /** Row that stands for the small rows. */
+  fold: Fold;
   /** Nesting of the rows, if the page marks the table as nested. */
   nest: Nest | undefined;
   /** `true` while the rows are shown nested. */
@@ -30,7 +34,7 @@ export function enhance(table: HTMLTableElement, report?: Report): void {
   const body = table.tBodies[0];
   const scroll = table.parentElement;
   if (body === undefined || scroll === null) return;
-  for (const row of body.rows) breakNames(row);
+  for (const row of body.rows) shortenNames(row);
   if (table.classList.contains("groupable")) setNumbers(table, [...body.rows], report);
   const title = table.caption?.textContent ?? "the table";
   const view: View = {
@@ -41,6 +45,7 @@ export function enhance(table: HTMLTableElement, report?: Report): void {
     more: element("button", { type: "button", class: "more" }),
     status: element("span", { class: "quiet", role: "status" }),
     showsAll: false,
+    fold: new Fold(table, () => show(view)),
     nest: table.classList.contains("nested") ? new Nest([...body.rows]) : undefined,
     isNested: table.classList.contains("nested"),
   };
@@ -61,22 +66,25 @@ export function enhance(table: HTMLTableElement, report?: Report): void {
   if (table.classList.contains("sortable")) makeSortable(view);
   window.addEventListener("beforeprint", () => {
     view.showsAll = true;
+    view.fold.isOpen = true;
     show(view);
   });
   show(view);
-}
-
-/** Allows line breaks in names on narrow screens, where names can be longer than their column. */
-function breakNames(row: HTMLTableRowElement): void {
-  if (!window.matchMedia("(max-width: 45rem)").matches) return;
-  for (const cell of row.querySelectorAll<HTMLElement>("th, td:not(.n)")) breakable(cell);
 }
 
 /** Shows the rows that match the search, in their current order, up to the limit. */
 function show(view: View): void {
   const words = view.search.value.toLowerCase().split(/\s+/).filter((word) => word !== "");
   const matching = view.rows.filter((row) => matches(row, words));
-  const shown = view.nest && view.isNested ? view.nest.withAround(matching) : new Set(matching);
+  const around = (rows: HTMLTableRowElement[]): Set<HTMLTableRowElement> =>
+    view.nest && view.isNested ? view.nest.withAround(rows) : new Set(rows);
+  const shown = around(matching);
+  // A search finds small rows, too.
+  const small = words.length > 0 ? new Set<HTMLTableRowElement>() : smallRows(view.table, view.rows, around);
+  view.fold.show(small, view.nest ? view.nest.outermost(small) : [...small]);
+  if (small.size > 0) view.body.append(view.fold.row);
+  else view.fold.row.remove();
+  if (!view.fold.isOpen) small.forEach((row) => shown.delete(row));
   let left = view.showsAll ? Infinity : SHOWN;
   for (const row of view.rows) {
     row.hidden = !shown.has(row) || left <= 0;
@@ -190,16 +198,16 @@ function groupingChoice(view: View, report: Report | undefined): HTMLElement | u
       // The rows in the page have the most exact totals if a row contains others of the same name, so they are preferred.
       const needsFinest = chosen.some((key) => !key.isOwn);
       view.rows = group(view.table, needsFinest ? finest : ownSources(own), columns);
-      view.rows.forEach(breakNames);
     }
     view.body.replaceChildren(...view.rows);
+    view.rows.forEach(shortenNames);
     sortAgain(view);
   };
   for (const { box } of boxes) box.addEventListener("change", change);
   return element(
     "fieldset",
     { class: "grouping" },
-    element("legend", {}, "Told apart by"),
+    element("legend", {}, "Group by"),
     ...boxes.map(({ key, box }) => element("label", {}, box, ` ${key.title}`)),
   );
 }

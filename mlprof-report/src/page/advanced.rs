@@ -50,9 +50,11 @@ fn write_functions(html: &mut String, report: &AdvancedReport, part: &Part) {
         b.self_seconds.total_cmp(&a.self_seconds).then_with(|| one.0.cmp(other.0))
     });
     let rows = rows.into_iter().map(|((function, kind), calls)| (*function, word(kind), *calls));
-    functions_table("Functions of all threads", rows, all, part)
-        .sorted_by("Self")
-        .write(html, part.limits);
+    functions_table("Functions of all threads", rows, all, part).sorted_by("Self").write_folding(
+        html,
+        part.limits,
+        &[("Self", all), ("Total", all)],
+    );
 }
 
 fn write_profiles(html: &mut String, report: &AdvancedReport, part: &Part) {

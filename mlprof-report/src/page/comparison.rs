@@ -18,7 +18,9 @@ fn with_limits(comparison: &Comparison, limits: Limits) -> String {
     let mut html = String::new();
     let titles: Vec<_> =
         comparison.parts.iter().map(|part| text::sentence(&part.title())).collect();
-    write_head(&mut html, "before and after", &titles);
+    let links = titles.iter().enumerate();
+    let links = links.map(|(index, title)| format!("<a href=\"#r{index}\">{title}</a>"));
+    write_head(&mut html, "before and after", &links.collect::<String>());
     write_summary(&mut html, comparison, limits);
     let mut left_out = 0;
     for (index, part) in comparison.parts.iter().enumerate() {

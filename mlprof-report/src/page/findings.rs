@@ -8,56 +8,69 @@ use super::text;
 use crate::finding::Finding;
 use crate::table::Unit;
 
-/// Writes all findings of the reports in descending order of savings. Each finding has the title of
-/// its report if there are several reports. `of_ranks` contains findings from the comparison of
-/// ranks, each with the index of its report. Writes no HTML without findings.
-pub(super) fn write(
-    html: &mut String,
-    reports: &[Value],
-    of_ranks: &[(usize, Finding)],
-    titles: &[String],
-) {
-    let of_ranks: Vec<(usize, Value)> = of_ranks
-        .iter()
-        .filter_map(|(index, finding)| Some((*index, serde_json::to_value(finding).ok()?)))
-        .collect();
-    let mut findings: Vec<(usize, &Value)> =
-        of_ranks.iter().map(|(index, finding)| (*index, finding)).collect();
-    for (index, report) in reports.iter().enumerate() {
-        let own = report.get("findings").and_then(Value::as_array);
-        findings.extend(own.into_iter().flatten().map(|finding| (index, finding)));
-    }
-    if findings.is_empty() {
-        return;
-    }
-    let cost = |finding: &Value| number(finding, "/cost/seconds").unwrap_or(0.0);
-    findings.sort_by(|(_, one), (_, other)| cost(other).total_cmp(&cost(one)));
-    let findings = once(findings);
-    let is_hint =
-        |finding: &Value| finding.get("confidence").and_then(Value::as_str) == Some("hint");
-    let (hints, advice): (Vec<_>, Vec<_>) =
-        findings.into_iter().partition(|(_, finding)| is_hint(finding));
-    let lists = [("findings", "What to do", advice), ("hints", "Worth a look", hints)];
-    for (id, heading, findings) in lists.into_iter().filter(|(_, _, list)| !list.is_empty()) {
-        let _ = write!(html, "<section id={id}><h2>{heading}</h2>");
-        if id == "hints" {
-            html.push_str(
-                "<p class=quiet>These may be intended. The console does not show \
-                           them.</p>",
-            );
+/// Findings of a page in descending order of savings. Each one has the indices of its reports.
+pub(super) struct Lists {
+    advice: Vec<(Vec<usize>, Value)>,
+    hints: Vec<(Vec<usize>, Value)>,
+}
+
+impl Lists {
+    /// Collects all findings of the reports. `of_ranks` contains findings from the comparison of
+    /// ranks, each with the index of its report.
+    pub(super) fn of(reports: &[Value], of_ranks: &[(usize, Finding)]) -> Self {
+        let mut findings: Vec<(usize, Value)> = of_ranks
+            .iter()
+            .filter_map(|(index, finding)| Some((*index, serde_json::to_value(finding).ok()?)))
+            .collect();
+        for (index, report) in reports.iter().enumerate() {
+            let own = report.get("findings").and_then(Value::as_array);
+            findings.extend(own.into_iter().flatten().map(|finding| (index, finding.clone())));
         }
-        html.push_str("<ol class=findings>");
-        for (reports, finding) in findings {
-            write_one(html, &reports, finding, titles);
+        let cost = |finding: &Value| number(finding, "/cost/seconds").unwrap_or(0.0);
+        findings.sort_by(|(_, one), (_, other)| cost(other).total_cmp(&cost(one)));
+        let is_hint =
+            |finding: &Value| finding.get("confidence").and_then(Value::as_str) == Some("hint");
+        let (hints, advice) = once(findings).into_iter().partition(|(_, it)| is_hint(it));
+        Self { advice, hints }
+    }
+
+    /// Returns the numbers of findings with advice and of hints in these reports.
+    pub(super) fn counts(&self, reports: &[usize]) -> [usize; 2] {
+        let is_own = |(of, _): &&(Vec<usize>, Value)| of.iter().any(|it| reports.contains(it));
+        [&self.advice, &self.hints].map(|list| list.iter().filter(is_own).count())
+    }
+
+    /// Writes the findings. Each one has the title of its report if there are several reports.
+    /// Writes no HTML without findings.
+    pub(super) fn write(&self, html: &mut String, titles: &[String]) {
+        let lists =
+            [("findings", "What to do", &self.advice), ("hints", "Worth a look", &self.hints)];
+        if lists.iter().all(|(_, _, list)| list.is_empty()) {
+            return;
         }
-        html.push_str("</ol></section>\n");
+        html.push_str("<div class=sides>");
+        for (id, heading, findings) in lists.into_iter().filter(|(_, _, list)| !list.is_empty()) {
+            let _ = write!(html, "<section id={id}><h2>{heading}</h2>");
+            if id == "hints" {
+                html.push_str(
+                    "<p class=quiet>These may be intended. The console does not show \
+                               them.</p>",
+                );
+            }
+            html.push_str("<ol class=findings>");
+            for (reports, finding) in findings {
+                write_one(html, reports, finding, titles);
+            }
+            html.push_str("</ol></section>\n");
+        }
+        html.push_str("</div>\n");
     }
 }
 
 /// Merges equal findings and returns each one with all its reports. Several profilers of one run
 /// find the same problems. The input is ordered, so the instance with the highest cost is kept.
-fn once(findings: Vec<(usize, &Value)>) -> Vec<(Vec<usize>, &Value)> {
-    let mut once: Vec<(Vec<usize>, &Value)> = Vec::new();
+fn once(findings: Vec<(usize, Value)>) -> Vec<(Vec<usize>, Value)> {
+    let mut once: Vec<(Vec<usize>, Value)> = Vec::new();
     for (report, finding) in findings {
         let is_same = |other: &Value| {
             ["rule", "sentence", "place", "remedy"]

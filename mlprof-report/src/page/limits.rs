@@ -34,7 +34,7 @@ pub(super) struct Limits {
 impl Limits {
     /// Initial limits of a page.
     pub(super) const FIRST: Self =
-        Self { rows: 1_000, places: 6_000, lines: 4_000, steps: 240, moments: 240, name: 160 };
+        Self { rows: 1_000, places: 6_000, lines: 4_000, steps: 240, moments: 240, name: 320 };
 
     /// Returns limits with half of each value, down to a minimum.
     pub(super) fn half(self) -> Self {

@@ -34,6 +34,7 @@ mod samples;
 pub(crate) mod sections;
 mod simple;
 mod steps;
+mod summary;
 mod table;
 mod tensor;
 mod text;
@@ -47,6 +48,7 @@ use serde_json::Value;
 pub use self::comparison::comparison;
 use self::limits::{LeftOut, Limits, prune};
 use self::sections::Section;
+use self::summary::Run;
 use crate::Report;
 use crate::finding::Finding;
 use crate::findings::Rules;
@@ -130,10 +132,11 @@ struct Part {
 }
 
 impl Part {
-    /// Writes a heading with an anchor. Writing into a string cannot fail, so the results are
+    /// Writes a heading with an anchor. It begins a new block, and wide windows have several blocks
+    /// side by side. Writing into a string cannot fail, so the results are
     /// ignored here and below.
     fn heading(&self, html: &mut String, id: &str, title: &str) {
-        let _ = writeln!(html, "<h3 id=r{}-{id}>{title}</h3>", self.index);
+        let _ = writeln!(html, "</div>\n<div class=block><h3 id=r{}-{id}>{title}</h3>", self.index);
     }
 
     /// Writes a placeholder for an icicle chart of one of the report's trees.
@@ -172,10 +175,20 @@ fn with_limits(
         [title] => title.clone(),
         titles => format!("{} and {} more", titles[0], titles.len() - 1),
     };
-    write_head(&mut html, &title, &titles);
+    let runs = summary::runs(reports);
+    let mut links = summary::navigation(&runs, &titles);
+    for (index, title) in titles.iter().enumerate().skip(reports.len()) {
+        let _ = write!(links, "<a href=\"#r{index}\">{title}</a>");
+    }
+    write_head(&mut html, &title, &links);
+    let findings = findings::Lists::of(&values, of_ranks);
+    for (number, run) in runs.iter().enumerate() {
+        let counts = findings.counts(&run.reports);
+        summary::write(&mut html, number, run, reports, counts);
+    }
     write_left_out(&mut html, &left_out);
     sections::write_left_out(&mut html, sections, limits);
-    findings::write(&mut html, &values, of_ranks, &titles);
+    findings.write(&mut html, &titles);
     for group in ranks::groups(reports) {
         html.push_str("<section><h2>Ranks</h2>");
         let part = Part { index: 0, limits };
@@ -183,9 +196,16 @@ fn with_limits(
         ranks::write(&mut html, &group, &part);
         html.push_str("</section>\n");
     }
-    for (index, (report, pruned)) in reports.iter().zip(&pruned).enumerate() {
-        let same = steps::shown_before(&reports[..=index]).map(|same| (same, &*titles[same]));
-        write_report(&mut html, report, pruned, &titles[index], same, &Part { index, limits });
+    for run in &runs {
+        write_steps(&mut html, run, reports, &pruned, limits);
+        for index in run.reports.iter().copied() {
+            let (report, pruned) = (&reports[index], &pruned[index]);
+            let title = match runs.len() {
+                1 => run.short_title(&titles[index]),
+                _ => &titles[index],
+            };
+            write_report(&mut html, report, pruned, title, run, &Part { index, limits });
+        }
     }
     for (index, section) in (reports.len()..).zip(sections) {
         sections::write(&mut html, section, &Part { index, limits });
@@ -251,20 +271,17 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Writes the head of the page. `titles` are the titles of the sections in the navigation.
-fn write_head(html: &mut String, title: &str, titles: &[String]) {
+/// Writes the head of the page. `links` is the HTML of the navigation.
+fn write_head(html: &mut String, title: &str, links: &str) {
     let _ = write!(
         html,
         "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n\
          <meta http-equiv=Content-Security-Policy content=\"{POLICY}\">\n\
          <meta name=viewport content=\"width=device-width, initial-scale=1\">\n\
          <meta name=color-scheme content=\"light dark\">\n<title>{title} – mlprof</title>\n\
-         <style>{STYLE}</style>\n<header><h1>mlprof</h1><nav aria-label=Reports>"
+         <style>{STYLE}</style>\n<header><h1>mlprof</h1><nav aria-label=Reports>{links}</nav>\
+         </header>\n<main>\n"
     );
-    for (index, title) in titles.iter().enumerate() {
-        let _ = write!(html, "<a href=\"#r{index}\">{title}</a>");
-    }
-    html.push_str("</nav></header>\n<main>\n");
 }
 
 fn write_left_out(html: &mut String, left_out: &LeftOut) {
@@ -287,26 +304,47 @@ fn write_left_out(html: &mut String, left_out: &LeftOut) {
     );
 }
 
+/// Writes the steps of a run, once for each stage and rank. All but the first are collapsed.
+fn write_steps(
+    html: &mut String,
+    run: &Run,
+    reports: &[Report],
+    pruned: &[Report],
+    limits: Limits,
+) {
+    let shown = steps::shown_of(&run.reports, reports);
+    if shown.is_empty() {
+        return;
+    }
+    let _ = writeln!(html, "<section class=steps><div>");
+    for (place, index) in shown.iter().copied().enumerate() {
+        let (report, pruned) = (&reports[index], &pruned[index]);
+        let title = steps::title(report, shown.len() > 1);
+        let part = Part { index, limits };
+        if place > 0 {
+            let _ = write!(html, "</div>\n<details><summary>{title}</summary><div>");
+        }
+        steps::write(html, report.step_series(), pruned.step_series(), &title, &part);
+        if place > 0 {
+            html.push_str("</div></details><div>");
+        }
+    }
+    html.push_str("</div></section>\n");
+}
+
 /// Writes one report. `pruned` is the report as reduced for the page. Tables with sums use the
-/// whole report. `same_steps` is the index and title of an earlier report that already shows the
-/// same steps.
+/// whole report. The header of `run` already shows some of the report's properties.
 fn write_report(
     html: &mut String,
     report: &Report,
     pruned: &Report,
     title: &str,
-    same_steps: Option<(usize, &str)>,
+    run: &Run,
     part: &Part,
 ) {
     let _ = writeln!(html, "<section class=report id=r{}><h2>{title}</h2>", part.index);
-    run::write(html, report);
-    match same_steps {
-        Some((index, title)) => {
-            let link = format!("<a href=\"#r{index}-steps\">{title}</a>");
-            let _ = writeln!(html, "<p class=quiet>{link} shows the steps of this run.</p>");
-        }
-        None => steps::write(html, report.step_series(), pruned.step_series(), part),
-    }
+    run::write(html, report, run);
+    html.push_str("<div class=blocks><div class=block>");
     match report {
         Report::Lines(_) => {
             let Report::Lines(pruned) = pruned else { return };
@@ -322,7 +360,7 @@ fn write_report(
         Report::Samples(report) => samples::write(html, &report.samples, part),
         Report::Numerics(report) => numerics::write(html, report, part),
     }
-    html.push_str("</section>\n");
+    html.push_str("</div></div></section>\n");
 }
 
 #[cfg(all(test, not(loom)))]

@@ -2,18 +2,21 @@
 
 use std::fmt::Write;
 
+use super::summary::Run;
 use super::text;
 use crate::frameworks;
 use crate::number::{bytes, duration, grouped, share};
 use crate::{Machine, MachineDevice, Report, Setting};
 
-/// Returns the titles of a page's reports. The program is added if there are several programs. The
-/// start time is added to equal titles, or a number if these are also equal.
+/// Names of the facts that the header of a run shows if all of its reports agree.
+pub(super) const SHARED: [&str; 7] =
+    ["Started", "Build", "Machine", "Device", "Devices", "Framework", "Start-up"];
+
+/// Returns the titles of a page's reports: program, profiler and stage, as far as they are known.
+/// The start time is added to equal titles, or a number if these are also equal.
 pub(super) fn titles(reports: &[Report]) -> Vec<String> {
-    let program = |report: &Report| report.header().program.clone();
-    let has_several = reports.iter().any(|report| program(report) != program(&reports[0]));
-    let with_program = |report: &Report| match program(report).filter(|_| has_several) {
-        Some(program) => format!("{} · {}", text::name(&program, 80), title(report)),
+    let with_program = |report: &Report| match &report.header().program {
+        Some(program) => format!("{} · {}", text::name(program, 80), title(report)),
         None => title(report),
     };
     let mut titles: Vec<String> = reports.iter().map(with_program).collect();
@@ -45,16 +48,55 @@ pub(super) fn title(report: &Report) -> String {
     title
 }
 
-/// Writes the run's properties as a list, and the notes.
-pub(super) fn write(html: &mut String, report: &Report) {
-    let header = report.header();
-    html.push_str("<dl class=facts>");
-    let mut fact = |name: &str, value: String| {
-        let _ = write!(html, "<div><dt>{name}<dd>{value}</div>");
-    };
-    if let Some(program) = &header.program {
-        fact("Program", text::name(program, 80));
+/// Writes the properties of a report that the header of its run does not show, and the notes.
+pub(super) fn write(html: &mut String, report: &Report, run: &Run) {
+    let mut facts = facts(report);
+    facts.retain(|fact| !run.has_fact(fact));
+    write_facts(html, &facts);
+    let settings = &report.header().settings;
+    if !settings.is_empty() {
+        let setting = |setting: &Setting| {
+            format!("{} {}", text::name(&setting.name, 80), text::name(&setting.value, 160))
+        };
+        let settings: Vec<_> = settings.iter().map(setting).collect();
+        let _ = write!(html, "<p class=quiet>Settings: {}.</p>", settings.join(" · "));
     }
+    let notes = notes(report);
+    notes.iter().filter(|note| !run.has_note(note)).for_each(|note| html.push_str(note));
+}
+
+/// Writes facts as a list. Writes no HTML without facts.
+pub(super) fn write_facts(html: &mut String, facts: &[(&str, String)]) {
+    if facts.is_empty() {
+        return;
+    }
+    html.push_str("<dl class=facts>");
+    for (name, value) in facts {
+        let _ = write!(html, "<div><dt>{name}<dd>{value}</div>");
+    }
+    html.push_str("</dl>");
+}
+
+/// Returns the running actions and the notes of a report as HTML.
+pub(super) fn notes(report: &Report) -> Vec<String> {
+    let open = report.open().iter().take(20).map(|open| {
+        format!(
+            "<p class=note>{} is still running on thread {}, for {}.</p>",
+            text::name(&open.action, 160),
+            text::name(&open.thread, 160),
+            duration(open.elapsed_seconds)
+        )
+    });
+    let notes = report.header().notes.iter();
+    let notes = notes.map(|note| format!("<p class=note>{}</p>", text::sentence(note)));
+    open.chain(notes).collect()
+}
+
+/// Returns the properties of a report and its run, with their names.
+pub(super) fn facts(report: &Report) -> Vec<(&'static str, String)> {
+    let header = report.header();
+    let mut facts = Vec::new();
+    let mut fact = |name: &'static str, value: String| facts.push((name, value));
     fact("Started", format!("{} UTC", header.started_at.date_and_time()));
     fact("Wall time", duration(header.wall_seconds));
     if header.world_size > 1 {
@@ -125,26 +167,7 @@ pub(super) fn write(html: &mut String, report: &Report) {
         }
         _ => {}
     }
-    html.push_str("</dl>");
-    if !header.settings.is_empty() {
-        let setting = |setting: &Setting| {
-            format!("{} {}", text::name(&setting.name, 80), text::name(&setting.value, 160))
-        };
-        let settings: Vec<_> = header.settings.iter().map(setting).collect();
-        let _ = write!(html, "<p class=quiet>Settings: {}.</p>", settings.join(" · "));
-    }
-    for open in report.open().iter().take(20) {
-        let _ = write!(
-            html,
-            "<p class=note>{} is still running on thread {}, for {}.</p>",
-            text::name(&open.action, 160),
-            text::name(&open.thread, 160),
-            duration(open.elapsed_seconds)
-        );
-    }
-    for note in &header.notes {
-        let _ = write!(html, "<p class=note>{}</p>", text::sentence(note));
-    }
+    facts
 }
 
 /// Formats the devices, such as `0: NVIDIA H100 80GB HBM3, 79.1 GiB`. The number is omitted for a

@@ -85,7 +85,11 @@ fn write_actions(
         seconds("Device mean", "Device time divided by the calls that submitted work") =>
             row.device.map(|device| device.mean_seconds()),
     });
-    table.sorted_by("Total").nested(is_nested).depths(depths).write(html, part.limits);
+    table.sorted_by("Total").nested(is_nested).depths(depths).write_folding(
+        html,
+        part.limits,
+        &[("Total", wall), ("Device", wall)],
+    );
 }
 
 /// Writes the device time of actions, for reports without such columns in their table of actions.

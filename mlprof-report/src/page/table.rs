@@ -9,6 +9,8 @@ use crate::table::{Cell, Column, Merge, Row, Table};
 
 /// Number of colours of bars.
 pub const COLOURS: usize = 7;
+/// Share of the whole below which the script folds rows.
+const SMALL: f64 = 0.001;
 /// Width of the widest bar in a column, in pixels.
 const BAR: f64 = 160.0;
 
@@ -16,6 +18,17 @@ impl Table {
     /// Writes the table with at most `limits.rows` rows. Writes no HTML without rows. Writing into
     /// a string cannot fail, so the results are ignored here and below.
     pub(super) fn write(&self, html: &mut String, limits: Limits) {
+        self.write_folding(html, limits, &[]);
+    }
+
+    /// Writes the table so that the script folds small rows into one row. `wholes` contains columns
+    /// and their whole amounts. A row is small if it has less than 0.1 % of each.
+    pub(super) fn write_folding(
+        &self,
+        html: &mut String,
+        limits: Limits,
+        wholes: &[(&'static str, f64)],
+    ) {
         if self.rows.is_empty() {
             return;
         }
@@ -35,7 +48,11 @@ impl Table {
             _ => write!(html, " class=sortable"),
         };
         let _ = write!(html, "><caption>{}</caption><thead><tr>", text::escape(&self.caption));
-        shown.iter().for_each(|column| self.write_title(html, *column, &shown));
+        for column in &shown {
+            let title = self.columns[*column].title;
+            let whole = wholes.iter().find(|(of, _)| *of == title).map(|(_, whole)| *whole);
+            self.write_title(html, *column, &shown, whole);
+        }
         html.push_str("<tbody>");
         let scale = |column: &usize| match self.columns[*column].has_bar {
             true => rows.iter().filter_map(|row| row.cells[*column].number()).fold(0.0, f64::max),
@@ -77,7 +94,7 @@ impl Table {
         self.columns.iter().position(|column| column.title == title && column.is_on_page())
     }
 
-    fn write_title(&self, html: &mut String, place: usize, shown: &[usize]) {
+    fn write_title(&self, html: &mut String, place: usize, shown: &[usize], whole: Option<f64>) {
         let Column { title, about, unit, merge, .. } = self.columns[place];
         let about = text::escape(about);
         let _ = write!(html, "<th scope=col data-unit={} title=\"{about}\"", unit.as_str());
@@ -97,6 +114,9 @@ impl Table {
         };
         if self.columns[place].has_bar {
             html.push_str(" data-bar");
+        }
+        if let Some(whole) = whole.filter(|whole| *whole > 0.0) {
+            let _ = write!(html, " data-small={}", plain(SMALL * whole));
         }
         if self.is_hidden(place) {
             html.push_str(" hidden");
@@ -208,6 +228,21 @@ fn bar_of(parts: &[(usize, f64)], widest: f64) -> String {
             let _ =
                 write!(svg, "<rect class=p{colour} x={left:.1} y=1 width={width:.1} height=9 />");
         }
+        left += width;
+    }
+    svg + "</svg>"
+}
+
+/// Returns a bar of parts with CSS classes, which together have the full width.
+pub(super) fn parts_bar(parts: &[(&str, &str, f64)]) -> String {
+    let all: f64 = parts.iter().map(|part| part.2).sum();
+    let mut svg =
+        "<svg class=split viewBox=\"0 0 100 4\" preserveAspectRatio=none aria-hidden=true>"
+            .to_owned();
+    let mut left = 0.0;
+    for (_, class, amount) in parts.iter().filter(|part| part.2 > 0.0) {
+        let width = 100.0 * amount / all;
+        let _ = write!(svg, "<rect class={class} x={left:.1} width={width:.1} height=4 />");
         left += width;
     }
     svg + "</svg>"

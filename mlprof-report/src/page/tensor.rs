@@ -129,13 +129,15 @@ fn write_ops(html: &mut String, report: &TensorReport, part: &Part) {
     if table.is_empty() {
         return;
     }
+    let host = averages.rows.iter().map(|row| row.self_cpu_seconds).sum();
+    let device = averages.rows.iter().map(|row| row.self_device_seconds).sum();
     part.heading(html, "ops", "Ops");
     table
         .group(part.index)
         .numbers_in_report()
         .hidden(hidden)
         .sorted_by(if has_device { "Self device" } else { "Self host" })
-        .write(html, part.limits);
+        .write_folding(html, part.limits, &[("Self host", host), ("Self device", device)]);
 }
 
 /// Returns the FLOPs as a cell. They are known only for some ops.

@@ -179,7 +179,7 @@ fn the_slowest_rank_is_something_to_do_about() {
     let page = html(&[waits(0, 0.001), waits(1, 0.031)]);
     let (before, section) = page.split_once("<section id=findings>").expect("something to do");
     let (section, _) = section.split_once("</section>").expect("its end");
-    assert!(!before.contains("<section"), "on top");
+    assert!(!before.contains("<section class=report"), "on top");
     assert!(section.contains("<b>Rank 1 needs 600 ms longer"), "{section}");
     assert!(section.contains("rule: slowest-rank · in: <a href=\"#r1\">"), "{section}");
     assert!(!html(&[waits(0, 0.001), waits(1, 0.002)]).contains("id=findings"));
@@ -199,11 +199,13 @@ fn findings_come_first_with_the_largest_saving_on_top() {
         })
     };
     let mut html = String::new();
-    findings::write(&mut html, &[serde_json::json!({ "findings": [] })], &[], &[]);
+    findings::Lists::of(&[serde_json::json!({ "findings": [] })], &[]).write(&mut html, &[]);
     assert_eq!(html, "");
     let report = serde_json::json!({ "findings": [finding("small", 1.0), finding("large", 2.0)] });
     let titles = ["Simple · fit", "Tensor"].map(str::to_owned);
-    findings::write(&mut html, &[report], &[], &titles);
+    let lists = findings::Lists::of(&[report], &[]);
+    assert_eq!([lists.counts(&[0]), lists.counts(&[1])], [[2, 0], [0, 0]]);
+    lists.write(&mut html, &titles);
     assert!(html.contains("in: <a href=\"#r0\">Simple · fit</a></p>"), "{html}");
     assert!(html.contains("<p>Do something</p>"), "{html}");
     let places =
@@ -329,19 +331,78 @@ fn reports_of_several_programs_are_titled_by_them() {
         let html = html(reports);
         let (_, nav) = html.split_once("<nav aria-label=Reports>").expect("links");
         let (nav, _) = nav.split_once("</nav>").expect("their end");
-        let links = nav.split("<a href=").skip(1).filter_map(|link| link.split_once('>'));
-        links.map(|(_, title)| title.trim_end_matches("</a>").to_owned()).collect()
+        let links = nav.split("aria-label=\"").skip(1).filter_map(|link| link.split_once('"'));
+        links.map(|(title, _)| title.to_owned()).collect()
     };
     let several = [of_program("digits", fit), of_program("text", fit), of_program("text", None)];
     assert_eq!(links(&several), ["digits · Simple · fit", "text · Simple · fit", "text · Simple"]);
     let one = [of_program("digits", fit), of_program("digits", None)];
-    assert_eq!(links(&one), ["Simple · fit", "Simple"]);
+    assert_eq!(links(&one), ["digits · Simple · fit", "digits · Simple"]);
     // The list contains two runs of one program and two reports with equal properties.
     let mut later = of_program("digits", fit);
     later.header_mut().started_at += std::time::Duration::from_secs(61);
     let runs = [of_program("digits", fit), of_program("digits", fit), later];
     let titles = ["03:04:05 · 1", "03:04:05 · 2", "03:05:06"];
-    assert_eq!(links(&runs), titles.map(|it| format!("Simple · fit · {it}")));
+    assert_eq!(links(&runs), titles.map(|it| format!("digits · Simple · fit · {it}")));
+    // Both runs have a header with the time of their start.
+    let html = html(&runs);
+    for run in ["id=run0><h2>digits · 03:04:05<", "id=run1><h2>digits · 03:05:06<"] {
+        assert!(html.contains(run), "{run}: {html}");
+    }
+    assert!(html.contains("id=r0><h2>digits · Simple"), "of several runs, titles name the program");
+}
+
+/// Checks that a run has one header with its numbers, and reports show only their own facts.
+#[test]
+fn profilers_of_a_run_share_one_header() {
+    let note = |mut report: Report, note: &str| {
+        let header = report.header_mut();
+        header.machine = Some(crate::Machine { cores: Some(8), ..crate::Machine::default() });
+        header.notes = vec!["of both".to_owned(), note.to_owned()];
+        report
+    };
+    let mut first = note(with_steps(&[0.5, 0.02, 0.02]), "of one");
+    let Report::Simple(simple) = &mut first else { panic!("another kind") };
+    simple.data_waiting = Some(crate::simple::DataWaiting {
+        waiting_seconds: 0.5,
+        epoch_seconds: Some(2.0),
+        share: 0.25,
+    });
+    let second = note(of_program("digits", Some(mlprof_events::Stage::Fit)), "of the other");
+    let mut validation = note(of_program("digits", Some(mlprof_events::Stage::Validate)), "last");
+    validation.header_mut().started_at += std::time::Duration::from_secs(12);
+    let page = html(&[first, second, validation]);
+    // The JSON behind the sections has the notes of each report.
+    let (page, _) = page.split_once("id=reports>").expect("the element");
+    for once in [
+        "<section class=run",
+        "<dt>Machine<dd>8 cores",
+        "of both",
+        "of one",
+        "of the other",
+        "<dt>Step<dd><b>20.0 ms</b> median of 2 steps",
+        "<dt>Waiting for data<dd><b>25.0 %</b> 500 ms of 2.00 s",
+        "<dt>Wall time of fit<",
+        "<dt>Wall time of validate<",
+        "<dt>Waiting for data<",
+    ] {
+        assert_eq!(page.matches(once).count(), 1, "{once}: {page}");
+    }
+    assert!(page.contains("id=r0><h2>Simple · fit"), "the run is named above: {page}");
+    let mut late = of_program("digits", Some(mlprof_events::Stage::Test));
+    late.header_mut().started_at += std::time::Duration::from_secs(3_600);
+    let apart = html(&[of_program("digits", None), late]);
+    assert_eq!(apart.matches("<section class=run").count(), 2, "an hour later");
+}
+
+/// Checks the number below which the script folds rows: 0.1 % of the wall time of ten seconds.
+#[test]
+fn the_page_says_which_rows_are_small() {
+    let page = html(&[simple(0, vec![action("load", 1.0)])]);
+    assert_eq!(page.matches("data-small=0.01").count(), 1, "{page}");
+    let rows = vec![crate::findings::samples::op("aten::mm", 4, 0.25)];
+    let page = html(&[Report::Tensor(crate::findings::samples::recorded(rows))]);
+    assert!(page.contains("data-small="), "{page}");
 }
 
 fn with_steps(seconds: &[f64]) -> Report {
@@ -369,12 +430,10 @@ fn the_steps_of_a_run_are_shown_once() {
     let steps = [0.5, 0.02, 0.02, 0.2, 0.02];
     let html = html(&[with_steps(&steps), with_steps(&steps)]);
     assert_eq!(html.matches("<figure class=strip").count(), 1, "{html}");
-    assert!(
-        html.contains("Simple · fit · 03:04:05 · 1</a> shows the steps of this run."),
-        "{html}"
-    );
-    let html = self::html(&[with_steps(&steps), with_steps(&steps[1..4])]);
-    assert_eq!(html.matches("<figure class=strip").count(), 1, "a schedule keeps some of them");
+    // A schedule records some of the steps, so the report with all of them is shown.
+    let html = self::html(&[with_steps(&steps[1..4]), with_steps(&steps)]);
+    assert_eq!(html.matches("<figure class=strip").count(), 1, "{html}");
+    assert!(html.contains("id=r1-steps") && !html.contains("id=r0-steps"), "{html}");
     let mut another = with_steps(&steps);
     another.header_mut().started_at += std::time::Duration::from_secs(30);
     let html = self::html(&[with_steps(&steps), another]);
@@ -397,7 +456,7 @@ fn hints_stand_apart_from_what_to_do() {
     let written = |confidences: &[&str]| {
         let all: Vec<_> = confidences.iter().map(|it| finding(it)).collect();
         let mut html = String::new();
-        findings::write(&mut html, &[serde_json::json!({ "findings": all })], &[], &[]);
+        findings::Lists::of(&[serde_json::json!({ "findings": all })], &[]).write(&mut html, &[]);
         html
     };
     let both = written(&["hint", "likely"]);
@@ -415,7 +474,8 @@ fn shared_findings_appear_once_with_all_links() {
     let report = |sentence| serde_json::json!({ "findings": [finding(sentence)] });
     let titles = ["Simple", "Tensor", "Tensor · fit"].map(str::to_owned);
     let mut html = String::new();
-    findings::write(&mut html, &[report("slow"), report("other"), report("slow")], &[], &titles);
+    let reports = [report("slow"), report("other"), report("slow")];
+    findings::Lists::of(&reports, &[]).write(&mut html, &titles);
     assert_eq!(html.matches("<b>slow</b>").count(), 1, "{html}");
     let links = "in: <a href=\"#r0\">Simple</a>, <a href=\"#r2\">Tensor · fit</a></p>";
     assert!(html.contains(links), "{html}");

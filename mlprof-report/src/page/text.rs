@@ -3,14 +3,19 @@
 use crate::label;
 pub(super) use crate::markup::escape;
 
-/// Formats a name as in text tables, with at most `longest` characters, and escapes it for HTML.
-/// Bidirectional control characters are made visible and have no effect.
+/// Formats a name with at most `longest` characters and escapes it for HTML. The middle of a longer
+/// name is replaced by `…`, because its end often distinguishes it. Bidirectional control
+/// characters are made visible and have no effect.
 pub(super) fn name(name: &str, longest: usize) -> String {
-    let shown = label::shown(name);
-    match shown.char_indices().nth(longest) {
-        Some((end, _)) => escape(&shown[..end]) + "…",
-        None => escape(&shown),
+    let shown = label::one_line(name);
+    let characters = shown.chars().count();
+    if characters <= longest {
+        return escape(&shown);
     }
+    let end = longest / 3;
+    let start: String = shown.chars().take(longest - end - 1).collect();
+    let last: String = shown.chars().skip(characters - end).collect();
+    escape(&format!("{start}…{last}"))
 }
 
 /// Formats a sentence on one line.
@@ -58,7 +63,11 @@ mod tests {
     #[test]
     fn names_are_short_and_turn_nothing_around() {
         assert_eq!(name("a\u{202e}b", 50), r"a\u{202e}b");
-        assert_eq!(name(&"é".repeat(10_000), 60), "é".repeat(60) + "…");
+        let long = format!("{}{}", "é".repeat(10_000), "conv1");
+        let short = format!("{}…{}conv1", "é".repeat(39), "é".repeat(15));
+        assert_eq!(name(&long, 60), short, "the end stays");
+        assert_eq!(name("a\nbcdef", 6), r"a\n…ef");
+        assert_eq!(name("abcdef", 6), "abcdef");
         assert_eq!(name("a\nb", 50), r"a\nb");
         assert_eq!(sentence("1 < 2\n"), r"1 &lt; 2\n");
         assert_eq!(

@@ -63,6 +63,7 @@ pub(super) fn write(html: &mut String, section: &Section, place: &Place) {
     for note in section.notes.iter().take(place.limits.rows) {
         let _ = writeln!(html, "<p class=note>{}</p>", text::sentence(note));
     }
+    html.push_str("<div class=blocks><div class=block>");
     let mut strips = 0;
     for content in &section.content {
         match content {
@@ -79,7 +80,7 @@ pub(super) fn write(html: &mut String, section: &Section, place: &Place) {
             }
         }
     }
-    html.push_str("</section>\n");
+    html.push_str("</div></div></section>\n");
 }
 
 /// Returns sections as text: tables of at most `limit` rows with a heading above each, and

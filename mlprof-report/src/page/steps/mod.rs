@@ -6,10 +6,10 @@ mod outliers;
 
 use super::Part;
 use super::text;
+use crate::Report;
 use crate::number::{duration, grouped};
 use crate::steps::{self, PartSeconds, StepEntry, StepSeries};
 use crate::table::{seconds, share, table, words};
-use crate::{Report, ReportHeader};
 use outliers::{Outlier, Outliers};
 
 /// Parts of a step in stacking order. Each has a name, a CSS class for its colour, and a function
@@ -34,28 +34,53 @@ const TOP: f64 = 12.0;
 const WIDTH: f64 = 1100.0;
 
 /// Maximum difference between the start times of one run's reports, in seconds.
-const SAME_START: f64 = 1.0;
+pub(super) const SAME_START: f64 = 1.0;
 
-/// Returns the index of an earlier report that already shows the steps of the last one. Several
-/// profilers of one run report the same steps, or some of them.
-pub(super) fn shown_before(reports: &[Report]) -> Option<usize> {
-    let (last, before) = reports.split_last()?;
-    let count = |report: &Report| report.step_series().first().map(|series| series.steps);
-    count(last)?;
-    let is_same = |other: &Report| {
-        let (one, other_header) = (last.header(), other.header());
-        let run = |header: &ReportHeader| (header.program.clone(), header.stage, header.rank);
-        let apart = one.started_at.seconds_since(other_header.started_at);
-        run(one) == run(other_header) && apart.abs() < SAME_START && count(last) <= count(other)
-    };
-    before.iter().position(is_same)
+/// Returns the reports of a run whose steps the page shows, as indices. Several profilers of one
+/// stage and rank report the same steps, or some of them, so the one with the most steps is shown.
+pub(super) fn shown_of(run: &[usize], reports: &[Report]) -> Vec<usize> {
+    let mut shown: Vec<usize> = Vec::new();
+    let count = |index: usize| reports[index].step_series().first().map(|series| series.steps);
+    let place = |index: usize| (reports[index].header().stage, reports[index].header().rank);
+    for index in run.iter().copied().filter(|index| count(*index).is_some()) {
+        match shown.iter_mut().find(|other| place(**other) == place(index)) {
+            Some(other) if count(*other) < count(index) => *other = index,
+            Some(_) => {}
+            None => shown.push(index),
+        }
+    }
+    shown
+}
+
+/// Returns the heading of a report's steps. Of several, it names the stage and the rank.
+pub(super) fn title(report: &Report, is_one_of_several: bool) -> String {
+    let header = report.header();
+    let mut title = "Steps".to_owned();
+    if let Some(stage) = header.stage.filter(|_| is_one_of_several) {
+        let _ = write!(title, " of {stage}");
+    }
+    if let Some(rank) = header.rank_of_several().filter(|_| is_one_of_several) {
+        let _ = write!(title, ", rank {rank}");
+    }
+    title
+}
+
+/// Returns the time of each part of the steps in seconds, with its name and its CSS class.
+pub(super) fn means(series: &StepSeries) -> [(&'static str, &'static str, f64); 6] {
+    PARTS.map(|(name, class, pick)| (name, class, series.entries.iter().map(pick).sum()))
 }
 
 /// Writes the chart and the tables of its data. `pruned` contains the steps with a bar in the
 /// chart.
-pub(super) fn write(html: &mut String, all: &[StepSeries], pruned: &[StepSeries], part: &Part) {
+pub(super) fn write(
+    html: &mut String,
+    all: &[StepSeries],
+    pruned: &[StepSeries],
+    title: &str,
+    part: &Part,
+) {
     let (Some(steps), Some(shown)) = (all.first(), pruned.first()) else { return };
-    part.heading(html, "steps", "Steps");
+    part.heading(html, "steps", title);
     let later = steps.later();
     let outliers = Outliers::of(&later);
     Strip::new(shown, pruned.get(1), &outliers).write(html, part);
@@ -120,7 +145,8 @@ impl<'steps> Strip<'steps> {
         let _ = write!(
             html,
             "</figcaption><div class=scroll><svg width={width:.0} height={bottom:.0} \
-             viewBox=\"0 0 {width:.1} {bottom:.1}\" role=group aria-label=\"{}\"><g stroke-width={bar:.2}>",
+             viewBox=\"0 0 {width:.1} {bottom:.1}\" preserveAspectRatio=none{} role=group aria-label=\"{}\"><g stroke-width={bar:.2}>",
+            if width >= WIDTH / 2.0 { " class=wide" } else { "" },
             text::escape(&self.about())
         );
         for (index, (_, class, pick)) in PARTS.iter().enumerate() {
