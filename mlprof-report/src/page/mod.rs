@@ -343,7 +343,7 @@ fn write_report(
     part: &Part,
 ) {
     let _ = writeln!(html, "<section class=report id=r{}><h2>{title}</h2>", part.index);
-    run::write(html, report, run);
+    run::write(html, report, |fact| run.has_fact(fact), |note| run.has_note(note));
     html.push_str("<div class=blocks><div class=block>");
     match report {
         Report::Lines(_) => {

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use super::summary::Run;
 use super::text;
 use crate::frameworks;
 use crate::number::{bytes, duration, grouped, share};
@@ -49,9 +48,14 @@ pub(super) fn title(report: &Report) -> String {
 }
 
 /// Writes the properties of a report that the header of its run does not show, and the notes.
-pub(super) fn write(html: &mut String, report: &Report, run: &Run) {
+pub(super) fn write(
+    html: &mut String,
+    report: &Report,
+    has_fact: impl Fn(&(&'static str, String)) -> bool,
+    has_note: impl Fn(&String) -> bool,
+) {
     let mut facts = facts(report);
-    facts.retain(|fact| !run.has_fact(fact));
+    facts.retain(|fact| !has_fact(fact));
     write_facts(html, &facts);
     let settings = &report.header().settings;
     if !settings.is_empty() {
@@ -62,7 +66,7 @@ pub(super) fn write(html: &mut String, report: &Report, run: &Run) {
         let _ = write!(html, "<p class=quiet>Settings: {}.</p>", settings.join(" · "));
     }
     let notes = notes(report);
-    notes.iter().filter(|note| !run.has_note(note)).for_each(|note| html.push_str(note));
+    notes.iter().filter(|note| !has_note(note)).for_each(|note| html.push_str(note));
 }
 
 /// Writes facts as a list. Writes no HTML without facts.
