@@ -160,7 +160,8 @@ fn many_threads() {
     drop(barrier);
     let (ours, dhats) = compare(&before, live_before);
     let off = (ours - dhats).abs();
-    assert!(off <= FLUSH_BYTES as i64 * (THREADS as i64 - 1), "{ours} and {dhats}");
+    // Each of these threads and the main thread may hold back as much at the peak.
+    assert!(off <= FLUSH_BYTES as i64 * (THREADS as i64 + 1), "{ours} and {dhats}");
     assert!(dhats > 16 * 1_000_000, "{dhats}");
     println!("peak of {THREADS} threads: {ours} B, dhat: {dhats} B");
     in_dhat(|| drop(profiler));
