@@ -167,7 +167,7 @@ fn shares(training: &TrainingState, activity: &Activity) -> [f64; PARTS.len()] {
     let actions = &activity.actions;
     let part = |row: &ActionState| {
         let action = Action::of_kind(row.kind, &row.name, None);
-        let part = StepPart::told_by(action, Direction::Forward);
+        let part = StepPart::of_action(action, Direction::Forward);
         PARTS.iter().position(|(known, _)| Some(*known) == part)
     };
     let is_evaluation = |row: &ActionState| {
