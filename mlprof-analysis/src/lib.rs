@@ -48,6 +48,8 @@ mod text;
 pub mod trace;
 mod vendor;
 #[doc(hidden)]
+pub mod what_if;
+#[doc(hidden)]
 pub mod xplane;
 
 pub use analysis::{Analysis, SCHEMA_VERSION};

@@ -18,7 +18,7 @@ pub use crate::steps::log::{StepLog, StepPart, StepParts, StepTicks};
 /// Declarative tables for text, JSON and HTML.
 pub mod table {
     pub use crate::table::{
-        Cell, Column, Table, bytes, count, markup, number, seconds, share, table, words,
+        Cell, Column, Table, bytes, change, count, markup, number, seconds, share, table, words,
     };
 }
 /// Short forms of kernel names for tables.
