@@ -77,8 +77,8 @@ impl<'a> Waits<'a> {
         self.work.last_ended(self.trace, self.awaited(call), during)
     }
 
-    /// Returns the last work launched on each stream that a call waits for. It may have ended before
-    /// the call.
+    /// Returns the last work launched on each stream that a call waits for. It may have ended
+    /// before the call.
     pub(crate) fn all_of_call(&self, call: &Slice) -> Vec<u32> {
         if !self.meanings.waits_for_device(call) {
             return Vec::new();

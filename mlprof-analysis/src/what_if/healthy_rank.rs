@@ -11,8 +11,8 @@ use crate::trace::Category;
 /// Time in nanoseconds by category and name.
 type Times<'a> = FxHashMap<(Category, &'a str), i64>;
 
-/// Scales the work of a rank so that each name takes the median time of the other ranks. Collectives
-/// keep their times, because they wait for other ranks.
+/// Scales the work of a rank so that each name takes the median time of the other ranks.
+/// Collectives keep their times, because they wait for other ranks.
 pub(super) fn apply(what_if: &WhatIf<'_>, factors: &mut Factors, rank: u32) -> Result<(), Error> {
     let mut own = Times::default();
     let mut others: FxHashMap<u32, Times<'_>> = FxHashMap::default();

@@ -36,7 +36,10 @@ pub(super) fn limits(traces: usize) -> Vec<String> {
             .to_owned(),
     ];
     if traces > 1 {
-        limits.push("ranks meet only at collectives that the traces identify".to_owned());
+        limits.push(
+            "ranks do not meet in the graph: a collective keeps its recorded time, with its wait for slower ranks"
+                .to_owned(),
+        );
     }
     limits
 }

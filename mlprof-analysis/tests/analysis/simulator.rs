@@ -1,7 +1,7 @@
 //! Exact event simulator of a training with a loader thread, a training thread and two streams.
 //!
-//! Times are in nanoseconds. A launch takes effect when its call ends, and its kernel begins after a
-//! fixed latency at the earliest. A stream runs kernels in launch order, without gaps. The loader
+//! Times are in nanoseconds. A launch takes effect when its call ends, and its kernel begins after
+//! a fixed latency at the earliest. A stream runs kernels in launch order, without gaps. The loader
 //! decodes one batch after the other, at most two ahead of the training.
 
 use proptest::prelude::*;
