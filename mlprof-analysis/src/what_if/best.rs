@@ -26,15 +26,16 @@ pub struct Improvement {
     pub low_ns: i64,
     /// Upper end of the interval of the gain, in nanoseconds.
     pub high_ns: i64,
-    /// Time of the name on the critical path, in nanoseconds.
+    /// Time on the recorded critical path with this name as the innermost slice, op or module, in
+    /// nanoseconds.
     pub on_path_ns: i64,
 }
 
 impl WhatIf<'_> {
     /// Returns the `count` names whose improvement by 10 % gains most, on top of the given changes.
     ///
-    /// No improvement gains more than a tenth of its time on the critical path. Therefore only the
-    /// names with the most time on the path are replayed.
+    /// Only time on the critical path can be gained. Therefore the replayed candidates are the
+    /// innermost slices, ops and modules with the most time on the recorded path.
     ///
     /// # Errors
     ///

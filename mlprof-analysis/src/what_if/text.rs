@@ -106,7 +106,7 @@ pub fn improvements_text(best: &[Improvement], prediction: &Prediction) -> Strin
         share("Share", "Gain as a share of the time of all steps") => row.gain_ns as f64 / of,
         seconds("At least", "Lower end of the interval") => time(row.low_ns),
         seconds("At most", "Upper end of the interval") => time(row.high_ns),
-        seconds("On the path", "Time on the critical path") => time(row.on_path_ns),
+        seconds("On the path", "Time on the critical path, without nested ops") => time(row.on_path_ns),
     });
     text(&[Content::Table(table.name_last())], best.len())
 }
