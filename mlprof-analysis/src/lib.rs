@@ -49,6 +49,8 @@ pub mod trace;
 mod vendor;
 mod verdict;
 #[doc(hidden)]
+pub mod what_if;
+#[doc(hidden)]
 pub mod xplane;
 
 pub use analysis::{Analysis, SCHEMA_VERSION};

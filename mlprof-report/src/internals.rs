@@ -18,8 +18,8 @@ pub use crate::steps::log::{StepLog, StepPart, StepParts, StepTicks};
 /// Declarative tables for text, JSON and HTML.
 pub mod table {
     pub use crate::table::{
-        Cell, Column, LEAST_SHARE, Table, bytes, count, markup, number, seconds, share, small_rows,
-        table, words,
+        Cell, Column, LEAST_SHARE, Table, bytes, change, count, markup, number, seconds, share,
+        small_rows, table, words,
     };
 }
 /// Short forms of kernel names for tables.

@@ -9,7 +9,9 @@ use clap::{Parser, Subcommand};
 
 use crate::live::{dump, ps, record, top};
 use crate::run::tools::Tool;
-use crate::{analyze, compare_numerics, convert, diff, merge, report, run, sql, tables, wrapper};
+use crate::{
+    analyze, compare_numerics, convert, diff, merge, report, run, sql, tables, what_if, wrapper,
+};
 
 /// Profile training programs, print and convert reports, and analyze traces
 ///
@@ -28,6 +30,7 @@ enum Subcommands {
     Report(report::Arguments),
     Convert(convert::Arguments),
     Analyze(analyze::Arguments),
+    WhatIf(what_if::Arguments),
     Diff(diff::Arguments),
     CompareNumerics(compare_numerics::Arguments),
     Merge(merge::Arguments),
@@ -59,6 +62,7 @@ pub fn main() -> ExitCode {
         Subcommands::Report(arguments) => report::run(&arguments).map_err(Into::into),
         Subcommands::Convert(arguments) => convert::run(&arguments).map_err(Into::into),
         Subcommands::Analyze(arguments) => analyze::run(&arguments).map_err(Into::into),
+        Subcommands::WhatIf(arguments) => what_if::run(&arguments).map_err(Into::into),
         Subcommands::Diff(arguments) => diff::run(&arguments).map_err(Into::into),
         Subcommands::CompareNumerics(arguments) => {
             compare_numerics::run(&arguments).map_err(Into::into)

@@ -19,4 +19,5 @@ mod say;
 pub mod sql;
 pub mod tables;
 mod traces;
+pub mod what_if;
 pub mod wrapper;

@@ -9,6 +9,8 @@
 //!   that the stream waited for.
 //! - If that work had ended before the launch, it moves to the launch call.
 //!
+//! The dependency graph of [`crate::what_if`] takes its waits from the same lookups.
+//!
 //! Gaps between slices are also segments, so the path is as long as the step. A trace without steps
 //! ends with its last slice, which may be device work.
 
@@ -25,9 +27,9 @@ use crate::trace::{Correlated, FlowKind, Name, Slice, Trace};
 
 /// Inputs of the critical path walks.
 pub(crate) struct Paths<'a> {
-    trace: &'a Trace,
-    meanings: &'a Meanings,
-    work: &'a DeviceWork,
+    pub(crate) trace: &'a Trace,
+    pub(crate) meanings: &'a Meanings,
+    pub(crate) work: &'a DeviceWork,
     pub(crate) waits: Waits<'a>,
     /// Threads that run the backward ops of a thread's forward ops.
     backward: FxHashMap<usize, Vec<usize>>,
@@ -42,6 +44,12 @@ struct Segment {
     kind: PathKind,
     name: Option<Name>,
     track: usize,
+}
+
+/// Returns `true` if a thread with this activity may wait for its backward thread. In traces with
+/// stacks, a Python frame is the innermost slice while the thread waits for autograd.
+pub(crate) fn may_wait_for_backward(activity: Activity) -> bool {
+    matches!(activity, Activity::Nothing | Activity::Annotation | Activity::Python)
 }
 
 /// Current place of a walk.
@@ -138,7 +146,11 @@ impl<'a> Paths<'a> {
 
     /// Returns the backward thread whose slice ended last while this thread was idle, with the end
     /// of that slice.
-    fn backward_of(&self, track: usize, (since, now): (i64, i64)) -> Option<(usize, i64)> {
+    pub(crate) fn backward_of(
+        &self,
+        track: usize,
+        (since, now): (i64, i64),
+    ) -> Option<(usize, i64)> {
         let others = self.backward.get(&track)?;
         let ended = others.iter().filter_map(|other| {
             let slices = self.trace.of_track(&self.trace.tracks[*other]);
@@ -214,11 +226,7 @@ impl Walk<'_> {
             self.push(ended, PathKind::ReturnFromWaiting, name, track);
             return Place::Device(work);
         }
-        // In traces with stacks, a Python frame is the innermost slice while the thread waits for
-        // autograd.
-        let may_wait =
-            matches!(activity, Activity::Nothing | Activity::Annotation | Activity::Python);
-        if may_wait
+        if may_wait_for_backward(activity)
             && self.went_over != self.now
             && let Some((other, end)) = self.paths.backward_of(track, (since, self.now))
         {

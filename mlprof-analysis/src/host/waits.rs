@@ -69,21 +69,53 @@ impl<'a> Waits<'a> {
             let launched = own.iter().find(|it| self.slice(**it).category.is_device_work());
             return launched.and_then(|launched| self.for_a_place(call, *launched, during));
         }
-        let wait = own.iter().find(|place| self.slice(**place).category == Category::CudaSync);
-        if let Some(source) = wait.and_then(|wait| self.events.of_wait(*wait)) {
+        let wait = self.wait_of(call);
+        if let Some(source) = wait.and_then(|wait| self.events.of_wait(wait)) {
             let end = self.slice(source).end();
             return (during.0 < end && end <= during.1).then_some(source);
         }
-        let details = wait.and_then(|wait| self.trace.details(self.slice(*wait)));
+        self.work.last_ended(self.trace, self.awaited(call), during)
+    }
+
+    /// Returns the last work launched on each stream that a call waits for. It may have ended
+    /// before the call.
+    pub(crate) fn all_of_call(&self, call: &Slice) -> Vec<u32> {
+        if !self.meanings.waits_for_device(call) {
+            return Vec::new();
+        }
+        if let Some(source) = self.wait_of(call).and_then(|wait| self.events.of_wait(wait)) {
+            return vec![source];
+        }
+        let (device, stream) = self.awaited(call);
+        let devices = self.work.devices.iter();
+        let devices = devices.filter(|it| device.is_none_or(|number| it.number == number));
+        let streams = devices.flat_map(|device| {
+            device.streams.iter().map(move |stream| (device.number, stream.number))
+        });
+        let streams = streams.filter(|(_, it)| stream.is_none_or(|number| *it == number));
+        streams.filter_map(|stream| self.order.last_before(stream, call.start)).collect()
+    }
+
+    /// Returns the wait slice (`cuda_sync`) of a call.
+    fn wait_of(&self, call: &Slice) -> Option<u32> {
+        let own = self.correlations.get(&call.correlation).filter(|_| call.correlation != 0)?;
+        let is_wait = |place: &&u32| self.slice(**place).category == Category::CudaSync;
+        own.device.iter().find(is_wait).copied()
+    }
+
+    /// Returns the device and stream that a call waits for, where they are known.
+    fn awaited(&self, call: &Slice) -> (Option<i64>, Option<i64>) {
+        let wait = self.wait_of(call);
+        let details = wait.and_then(|wait| self.trace.details(self.slice(wait)));
         // The stream is -1 if the call waits for a whole device or context, or for an event.
         let stream = details.and_then(|it| it.stream.filter(|it| *it >= 0).or(it.event.stream));
         let device = match wait {
-            Some(wait) => Some(self.trace.device_of(self.slice(*wait))),
+            Some(wait) => Some(self.trace.device_of(self.slice(wait))),
             None => self.device_of_thread(call),
         };
         let device =
             device.filter(|number| self.work.devices.iter().any(|it| it.number == *number));
-        self.work.last_ended(self.trace, (device, stream.map(i64::from)), during)
+        (device, stream.map(i64::from))
     }
 
     /// Returns `true` if an asynchronous copy call returns only after the copy, because its host

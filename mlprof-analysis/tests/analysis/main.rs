@@ -16,5 +16,7 @@ mod pauses;
 mod properties;
 mod ranks;
 mod reading;
+mod simulator;
 mod synthetic;
 mod threads;
+mod what_if;

@@ -6,12 +6,13 @@ use super::runs::mlprof;
 
 /// Commands with a help text of their own. `mlprof sql` prints that of the program mlprof-sql, which
 /// may be missing.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "",
     "run",
     "report",
     "convert",
     "analyze",
+    "what-if",
     "diff",
     "compare-numerics",
     "merge",

@@ -9,6 +9,7 @@ mod merge;
 mod recorded;
 #[cfg(unix)]
 mod sql;
+mod what_if;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
