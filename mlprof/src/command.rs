@@ -9,7 +9,9 @@ use clap::{Parser, Subcommand};
 
 use crate::live::{dump, ps, record, top};
 use crate::run::tools::Tool;
-use crate::{analyze, compare_numerics, convert, diff, merge, report, run, sql, tables, wrapper};
+use crate::{
+    analyze, compare_numerics, convert, diff, machine, merge, report, run, sql, tables, wrapper,
+};
 
 /// Profile training programs, print and convert reports, and analyze traces
 ///
@@ -33,6 +35,7 @@ enum Subcommands {
     Merge(merge::Arguments),
     Schema(tables::SchemaArguments),
     Sql(sql::Arguments),
+    Machine(machine::Arguments),
     Ps(ps::Arguments),
     Top(top::Arguments),
     Record(record::Arguments),
@@ -65,6 +68,7 @@ pub fn main() -> ExitCode {
         }
         Subcommands::Merge(arguments) => merge::run(&arguments).map_err(Into::into),
         Subcommands::Sql(arguments) => sql::run(&arguments).map_err(Into::into),
+        Subcommands::Machine(arguments) => succeeded(machine::run(&arguments)),
         Subcommands::Ps(arguments) => succeeded(ps::run(&arguments)),
         Subcommands::Top(arguments) => succeeded(top::run(&arguments)),
         Subcommands::Record(arguments) => succeeded(record::run(&arguments)),
