@@ -12,10 +12,14 @@ use super::product::{Kernel, Product, of_f32, of_f64};
 
 /// Time of all measurements. Creating threads and memory takes the rest of 300 ms.
 const BUDGET: Duration = Duration::from_millis(230);
+/// Shortest part of a round that counts on its own.
+const WINDOW: Duration = Duration::from_micros(500);
 /// Share of the time for matrix products.
-const FOR_PRODUCTS: f64 = 0.25;
+const FOR_PRODUCTS: f64 = 0.15;
 /// Rounds of each measurement. The fastest one is the peak, and the others give the spread.
 const ROUNDS: u32 = 3;
+/// Shares of time for the last working set.
+const LAST_WEIGHT: u32 = 4;
 /// Working sets of one thread in bytes. The last one is replaced by one that no cache holds.
 const WORKING_SETS: [usize; 6] = [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
 
@@ -26,23 +30,22 @@ pub(super) fn measure(processor: Processor) -> Peaks {
     let cores = usize::try_from(processor.cores).unwrap_or(1).max(1);
     let mut all = vec![1];
     all.extend((cores > 1).then_some(cores));
-    let share = BUDGET.mul_f64(FOR_PRODUCTS / (2 * all.len()) as f64);
+    let share = |part: f64, count: usize| BUDGET.mul_f64(part / count as f64);
+    let of_product = share(FOR_PRODUCTS, 2 * all.len());
     let mut products = Vec::new();
     for threads in &all {
         for (dtype, of) in [("f32", of_f32 as fn(Kernel) -> Product), ("f64", of_f64)] {
-            let rate = product_rate(*threads, share, || of(kernel));
+            let rate = product_rate(*threads, of_product, || of(kernel));
             let dtype = dtype.to_owned();
             products.push(ProductPeak { dtype, threads: *threads as u64, flops: rate });
         }
     }
     let mut memory = vec![0_u64; largest_set(&processor) / 8];
     touch(&mut memory, cores);
-    let transfers = (WORKING_SETS.len() + 1) * Transfer::ALL.len() * all.len();
-    let share = BUDGET.mul_f64((1.0 - FOR_PRODUCTS) / transfers as f64);
-    let mut bandwidth = Vec::new();
-    for threads in &all {
-        bandwidth.extend(curve(*threads, share, &mut memory, kernel));
-    }
+    let sets = WORKING_SETS.len() + LAST_WEIGHT as usize;
+    let transfers = sets * Transfer::ALL.len() * all.len();
+    let of_transfer = share(1.0 - FOR_PRODUCTS, transfers);
+    let bandwidth = curves(&all, of_transfer, &mut memory, kernel);
     Peaks {
         schema_version: Peaks::SCHEMA_VERSION,
         processor,
@@ -70,24 +73,31 @@ fn touch(memory: &mut [u64], threads: usize) {
     });
 }
 
-/// Repeats `step` until the share of time is over. Returns the units per second of each round.
-fn rounds(share: Duration, barrier: &Barrier, mut step: impl FnMut() -> u64) -> [f64; 3] {
-    let mut rates = [0.0; ROUNDS as usize];
+/// Repeats `step` until the share of time is over. Returns the units per second of each round: those
+/// of its fastest window, because other processes interrupt some, or those of the median window.
+fn rounds(
+    share: Duration,
+    barrier: &Barrier,
+    is_median: bool,
+    mut step: impl FnMut() -> u64,
+) -> [f64; 3] {
     step();
-    for rate in &mut rates {
+    [0; ROUNDS as usize].map(|_| {
         barrier.wait();
         let started = Instant::now();
-        let mut units = 0;
-        let elapsed = loop {
+        let (mut from, mut units, mut windows) = (started, 0, Vec::new());
+        while windows.is_empty() || from - started < share / ROUNDS {
             units += step();
-            let elapsed = started.elapsed();
-            if elapsed >= share / ROUNDS {
-                break elapsed;
+            let now = Instant::now();
+            if now - from >= WINDOW {
+                windows.push(units as f64 / (now - from).as_secs_f64());
+                (from, units) = (now, 0);
             }
-        };
-        *rate = units as f64 / elapsed.as_secs_f64();
-    }
-    rates
+        }
+        windows.sort_by(f64::total_cmp);
+        let place = if is_median { windows.len() / 2 } else { windows.len() - 1 };
+        windows[place]
+    })
 }
 
 /// Returns the rate of all threads together.
@@ -103,7 +113,7 @@ fn together(rates: impl IntoIterator<Item = [f64; 3]>) -> Rate {
 
 fn product_rate(threads: usize, share: Duration, product: impl Fn() -> Product + Sync) -> Rate {
     let barrier = Barrier::new(threads);
-    let one = || rounds(share, &barrier, product());
+    let one = || rounds(share, &barrier, false, product());
     thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(one)).collect();
         let own = one();
@@ -111,33 +121,47 @@ fn product_rate(threads: usize, share: Duration, product: impl Fn() -> Product +
     })
 }
 
-/// Measures the bandwidth for each working set, each thread with its own part of the memory.
-fn curve(
-    threads: usize,
+/// Measures the bandwidth for each working set with each number of threads.
+fn curves(
+    threads: &[usize],
     share: Duration,
     memory: &mut [u64],
     kernel: Kernel,
 ) -> Vec<BandwidthPoint> {
-    let part = memory.len() / threads;
-    let sets: Vec<usize> = WORKING_SETS
-        .iter()
-        .map(|bytes| bytes / 8)
-        .filter(|set| 2 * set < part)
-        .chain([part])
-        .collect();
-    let barrier = Barrier::new(threads);
-    let one = |memory: &mut [u64]| -> Vec<[f64; 3]> {
-        let mut rates = Vec::new();
-        for set in &sets {
-            for transfer in Transfer::ALL {
-                let mut walk = Walk::new(&mut memory[..*set], transfer, kernel);
-                rates.push(rounds(share, &barrier, || walk.step()));
-            }
+    let (mut points, all) = (Vec::new(), memory.len());
+    for threads in threads {
+        let part = all / threads;
+        points.push(point(*threads, part, share * LAST_WEIGHT, memory, kernel));
+    }
+    for set in WORKING_SETS.iter().rev().map(|bytes| bytes / 8) {
+        for threads in threads.iter().filter(|threads| 2 * set < all / **threads) {
+            points.push(point(*threads, set, share, memory, kernel));
         }
-        rates
+    }
+    points.sort_by_key(|point| (point.threads, point.working_set_bytes));
+    points
+}
+
+/// Measures the bandwidth of threads, each with its own working set of `set` numbers.
+fn point(
+    threads: usize,
+    set: usize,
+    share: Duration,
+    memory: &mut [u64],
+    kernel: Kernel,
+) -> BandwidthPoint {
+    let barrier = Barrier::new(threads);
+    let is_last = set == memory.len() / threads;
+    let one = |memory: &mut [u64]| -> Vec<[f64; 3]> {
+        let rates = |transfer| {
+            let mut walk = Walk::new(memory, transfer, kernel);
+            // At first, caches hold what is written to memory.
+            rounds(share, &barrier, is_last, || walk.step())
+        };
+        Transfer::ALL.map(rates).into()
     };
     let all: Vec<Vec<[f64; 3]>> = thread::scope(|scope| {
-        let mut parts = memory.chunks_exact_mut(part);
+        let mut parts = memory.chunks_exact_mut(set);
         let own = parts.next();
         let others: Vec<_> =
             parts.take(threads - 1).map(|part| scope.spawn(|| one(part))).collect();
@@ -145,16 +169,13 @@ fn curve(
         own.into_iter().chain(others.into_iter().filter_map(|other| other.join().ok())).collect()
     });
     let rate = |place: usize| together(all.iter().filter_map(|rates| rates.get(place).copied()));
-    sets.iter()
-        .enumerate()
-        .map(|(index, set)| BandwidthPoint {
-            threads: threads as u64,
-            working_set_bytes: (8 * set * threads) as u64,
-            read: rate(3 * index),
-            write: rate(3 * index + 1),
-            copy: rate(3 * index + 2),
-        })
-        .collect()
+    BandwidthPoint {
+        threads: threads as u64,
+        working_set_bytes: (8 * set * threads) as u64,
+        read: rate(0),
+        write: rate(1),
+        copy: rate(2),
+    }
 }
 
 /// Returns the time of a call that only creates and frees a small output, in seconds.
@@ -189,7 +210,7 @@ mod tests {
             let rate = product_rate(2, share, || of_f64(kernel));
             assert!(rate.per_second > 1e6, "{rate:?}");
             let mut memory = vec![1; 1 << 18];
-            let points = curve(2, share, &mut memory, kernel);
+            let points = curves(&[2], share, &mut memory, kernel);
             let sets: Vec<u64> = points.iter().map(|point| point.working_set_bytes).collect();
             assert_eq!(sets, [32 << 10, 128 << 10, 512 << 10, 2 << 20]);
             for point in points {

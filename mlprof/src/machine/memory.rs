@@ -9,6 +9,9 @@ const CHUNK: usize = 256 << 10;
 /// Least number of bytes per step, so that reading the clock does not count.
 const LEAST: usize = 512 << 10;
 
+/// Numbers that are moved in one step of a loop.
+const LANES: usize = 64;
+
 /// Kind of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transfer {
@@ -58,7 +61,7 @@ impl<'memory> Walk<'memory> {
                 8 * length
             }
             Transfer::Write => {
-                black_box(&mut self.set[range]).fill(black_box(1));
+                fill(black_box(&mut self.set[range]), self.kernel);
                 8 * length
             }
             Transfer::Copy => {
@@ -70,38 +73,52 @@ impl<'memory> Walk<'memory> {
     }
 }
 
-fn sum(numbers: &[u64], kernel: Kernel) -> u64 {
-    match kernel {
-        // SAFETY: `detect` returns this kernel only for a processor with this feature.
+/// Runs a function as compiled for the instruction set of the kernel.
+macro_rules! dispatch {
+    ($name:ident, $avx512:ident, $avx2:ident, $plain:ident, $numbers:ty $(, $result:ty)?) => {
+        fn $name(numbers: $numbers, kernel: Kernel) $(-> $result)? {
+            match kernel {
+                // SAFETY: `detect` returns this kernel only for a processor with this feature.
+                #[cfg(target_arch = "x86_64")]
+                Kernel::Avx512 => unsafe { $avx512(numbers) },
+                // SAFETY: `detect` returns this kernel only for a processor with this feature.
+                #[cfg(target_arch = "x86_64")]
+                Kernel::Avx2 => unsafe { $avx2(numbers) },
+                Kernel::Baseline => $plain(numbers),
+            }
+        }
+
         #[cfg(target_arch = "x86_64")]
-        Kernel::Avx512 => unsafe { sum_avx512(numbers) },
-        // SAFETY: `detect` returns this kernel only for a processor with this feature.
+        #[target_feature(enable = "avx512f")]
+        fn $avx512(numbers: $numbers) $(-> $result)? {
+            $plain(numbers)
+        }
+
         #[cfg(target_arch = "x86_64")]
-        Kernel::Avx2 => unsafe { sum_avx2(numbers) },
-        Kernel::Baseline => sum_lanes(numbers),
-    }
+        #[target_feature(enable = "avx2")]
+        fn $avx2(numbers: $numbers) $(-> $result)? {
+            $plain(numbers)
+        }
+    };
 }
+
+dispatch!(sum, sum_avx512, sum_avx2, sum_lanes, &[u64], u64);
+dispatch!(fill, fill_avx512, fill_avx2, fill_plain, &mut [u64]);
 
 /// Sums in independent lanes, so that no addition waits for the previous one.
 #[inline(always)]
 fn sum_lanes(numbers: &[u64]) -> u64 {
-    let mut lanes = [0_u64; 64];
-    for numbers in numbers.chunks_exact(64) {
-        for (lane, number) in lanes.iter_mut().zip(numbers) {
-            *lane = lane.wrapping_add(*number);
-        }
+    let mut lanes = [0_u64; LANES];
+    for numbers in numbers.as_chunks::<LANES>().0 {
+        lanes = std::array::from_fn(|lane| lanes[lane].wrapping_add(numbers[lane]));
     }
     lanes.into_iter().fold(0, u64::wrapping_add)
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-fn sum_avx512(numbers: &[u64]) -> u64 {
-    sum_lanes(numbers)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn sum_avx2(numbers: &[u64]) -> u64 {
-    sum_lanes(numbers)
+#[inline(always)]
+fn fill_plain(numbers: &mut [u64]) {
+    let value = black_box(1);
+    for numbers in numbers.as_chunks_mut::<LANES>().0 {
+        *numbers = [value; LANES];
+    }
 }

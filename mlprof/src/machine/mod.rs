@@ -18,7 +18,7 @@ pub use self::processor::Processor;
 
 /// Measure the peaks of this machine: matrix products and memory bandwidth
 ///
-/// The measurement takes at most 0.3 seconds, and should run while the machine is idle. The result
+/// The measurement takes 0.3 seconds on an idle machine, and longer on a busy one. The result
 /// is kept in the user's cache folder, one file per processor, number of cores and governor. Later
 /// calls print the kept result. mlprof report --roofline and mlprof analyze --roofline compare ops
 /// with it.
@@ -32,6 +32,9 @@ pub struct Arguments {
     #[arg(long)]
     pub again: bool,
 }
+
+/// Spread of matrix products beyond which other processes disturbed them.
+const BUSY: f64 = 0.1;
 
 /// Error that prevents the output.
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +128,9 @@ fn text(peaks: &Peaks) -> String {
         );
     }
     let _ = writeln!(text, "\nEmpty call: {:.0} ns", peaks.empty_call_seconds * 1e9);
+    if peaks.products.iter().any(|peak| peak.flops.spread > BUSY) {
+        text += "Note: the machine was busy. Measure again with --again while it is idle.\n";
+    }
     text
 }
 
