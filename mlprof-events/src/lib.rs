@@ -74,6 +74,8 @@ mod training_control;
 mod unattributed;
 mod uncounted;
 mod utc_time;
+#[doc(hidden)]
+pub mod work;
 
 pub use action::{Action, ActionKind, SourceLocation};
 pub use context::Context;

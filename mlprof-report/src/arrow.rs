@@ -14,7 +14,8 @@ use super::tensor::{KeyAverage, KeyAverages};
 impl KeyAverages {
     /// Converts the rows to an Arrow record batch (feature `arrow`). Each field of [`KeyAverage`]
     /// becomes a column with the field's name, so times are in seconds and memory is in bytes. The
-    /// column `flops_per_second` is added. All tables have the same columns.
+    /// columns `flops_per_second`, `bytes_per_second` and `flops_per_byte` are added. All tables
+    /// have the same columns.
     ///
     /// The columns differ from the fields in these points:
     ///
@@ -41,6 +42,9 @@ impl KeyAverages {
         columns.integers("self_device_memory_bytes", |row| row.self_device_memory_bytes);
         columns.counts("flops", |row| row.flops);
         columns.optional_floats("flops_per_second", KeyAverage::flops_per_second);
+        columns.optional_counts("moved_bytes", |row| row.moved_bytes);
+        columns.optional_floats("bytes_per_second", KeyAverage::bytes_per_second);
+        columns.optional_floats("flops_per_byte", KeyAverage::flops_per_byte);
         RecordBatch::try_new(Arc::new(Schema::new(columns.fields)), columns.arrays)
     }
 }
@@ -107,6 +111,11 @@ impl Columns<'_> {
     fn counts(&mut self, name: &str, pick: impl Fn(&KeyAverage) -> u64) {
         let array = UInt64Array::from_iter_values(self.rows.iter().map(pick));
         self.add(name, false, Arc::new(array));
+    }
+
+    fn optional_counts(&mut self, name: &str, pick: impl Fn(&KeyAverage) -> Option<u64>) {
+        let array: UInt64Array = self.rows.iter().map(pick).collect();
+        self.add(name, true, Arc::new(array));
     }
 
     /// Adds the stacks as lists of text, innermost frame first.

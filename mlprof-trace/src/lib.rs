@@ -14,7 +14,6 @@
 
 mod cycle;
 pub mod flame;
-mod flops;
 mod gzip;
 mod host;
 #[doc(hidden)]
@@ -31,5 +30,5 @@ mod walk;
 pub use cycle::{ContextActions, MemoryEvent};
 pub use cycle::{Cycle, Dropped, Event, Track};
 #[doc(hidden)]
-pub use flops::flops;
+pub use mlprof_events::work::{bytes, flops};
 pub use trace_options::{Error, TraceOptions};

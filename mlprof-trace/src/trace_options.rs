@@ -4,8 +4,8 @@
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct TraceOptions {
-    /// Adds the floating-point operations of each op as the argument `flops`, as in tables. They
-    /// are computed from the shapes.
+    /// Adds the floating-point operations of each op as the argument `flops`, and the bytes that it
+    /// reads and writes at least as `bytes`, as in tables. They are computed from the shapes.
     pub with_flops: bool,
     /// Adds the scopes that were open around each op as the argument `Call stack`, with source
     /// locations if they are known.

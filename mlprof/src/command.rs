@@ -10,7 +10,8 @@ use clap::{Parser, Subcommand};
 use crate::live::{dump, ps, record, top};
 use crate::run::tools::Tool;
 use crate::{
-    analyze, compare_numerics, convert, diff, merge, report, run, sql, tables, what_if, wrapper,
+    analyze, compare_numerics, convert, diff, machine, merge, report, run, sql, tables, what_if,
+    wrapper,
 };
 
 /// Profile training programs, print and convert reports, and analyze traces
@@ -36,6 +37,7 @@ enum Subcommands {
     Merge(merge::Arguments),
     Schema(tables::SchemaArguments),
     Sql(sql::Arguments),
+    Machine(machine::Arguments),
     Ps(ps::Arguments),
     Top(top::Arguments),
     Record(record::Arguments),
@@ -69,6 +71,7 @@ pub fn main() -> ExitCode {
         }
         Subcommands::Merge(arguments) => merge::run(&arguments).map_err(Into::into),
         Subcommands::Sql(arguments) => sql::run(&arguments).map_err(Into::into),
+        Subcommands::Machine(arguments) => succeeded(machine::run(&arguments)),
         Subcommands::Ps(arguments) => succeeded(ps::run(&arguments)),
         Subcommands::Top(arguments) => succeeded(top::run(&arguments)),
         Subcommands::Record(arguments) => succeeded(record::run(&arguments)),

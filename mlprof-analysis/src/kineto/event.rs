@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 
 use super::fields::tolerant_struct;
 use super::values::{Integer, Place, Text};
+use super::work::WrittenInputs;
 use crate::trace::Message;
 
 tolerant_struct! {
@@ -37,6 +38,8 @@ tolerant_struct! {
         wait_on_stream: Integer = "wait_on_stream",
         recorded_by: Integer = "wait_on_cuda_event_record_corr_id",
         shapes: Option<&'a RawValue> = "Input Dims" | "Input dims",
+        types: Option<&'a RawValue> = "Input type",
+        values: Option<&'a RawValue> = "Concrete Inputs",
         /// Message and process group of a collective.
         collective: Text<'a> = "Collective name",
         collective_number: Integer = "Seq",
@@ -83,6 +86,12 @@ impl SliceArguments<'_> {
             || !message.group.is_empty()
             || !message.ranks.is_empty();
         is_known.then(|| message.json())
+    }
+
+    /// Returns the inputs of an op, if shapes and types are known.
+    pub(super) fn inputs(&self) -> Option<WrittenInputs<'_>> {
+        let (dimensions, types) = (self.shapes?, self.types?);
+        Some(WrittenInputs { dimensions, types, values: self.values })
     }
 
     /// Returns the launch configuration for [`Details::launch`](crate::trace::Details::launch).

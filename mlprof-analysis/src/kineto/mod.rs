@@ -30,6 +30,7 @@ mod stream;
 mod time;
 mod values;
 mod walk;
+mod work;
 
 use crate::Error;
 use std::io::Read;
@@ -43,6 +44,7 @@ use self::stream::parse;
 use self::time::{NoTime, duration, moment};
 use self::values::number_of;
 use self::walk::{Visit, walk};
+use self::work::WorkCache;
 use crate::trace::{
     Category, Counter, Details, EventWait, FlowEnd, FlowKind, MemoryChange, PlaceId, RawSlice,
     Trace, TraceBuilder, TrackKind,
@@ -75,12 +77,17 @@ pub fn read_for_xprof(text: impl Read) -> Result<Trace, Error> {
 }
 
 fn read_into(builder: TraceBuilder, text: impl Read) -> Result<Trace, Error> {
-    let mut reader = Reader { builder, spans: Spans::default(), losses: Losses::default() };
+    let mut reader = Reader {
+        builder,
+        spans: Spans::default(),
+        losses: Losses::default(),
+        work: WorkCache::default(),
+    };
     let walked = walk(text, &mut reader)?;
     if !walked.is_trace {
         return Err(Error::NoTrace(foreign::reason(&walked.fields, &walked.begins)));
     }
-    let Reader { mut builder, spans, mut losses } = reader;
+    let Reader { mut builder, spans, mut losses, .. } = reader;
     spans.finish(&mut losses, |slice| builder.slice(slice));
     let impossible = builder.remove_impossible();
     let notes = losses.notes(&walked, &impossible);
@@ -104,6 +111,7 @@ struct Reader {
     builder: TraceBuilder,
     spans: Spans,
     losses: Losses,
+    work: WorkCache,
 }
 
 impl Visit for Reader {
@@ -209,9 +217,15 @@ impl Reader {
             _ => names.intern(&event.name),
         };
         let has_collective = !more.collective.is_empty();
+        let shapes = more.shapes.map(|shapes| names.intern(shapes.get())).unwrap_or_default();
+        let inputs = more.inputs().filter(|_| category == Category::CpuOp);
+        let works = &mut builder.works;
+        let work = inputs.map(|inputs| self.work.of((&event.name, name), shapes, inputs, works));
+        let names = &mut builder.names;
         let details = Details {
             sequence: more.sequence.natural(),
-            shapes: more.shapes.map(|shapes| names.intern(shapes.get())).unwrap_or_default(),
+            shapes,
+            work,
             bytes: more.bytes.natural(),
             flops: more.flops.natural(),
             called_from: names.intern(&more.called_from),

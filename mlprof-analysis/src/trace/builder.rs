@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::OpWork;
 use super::assemble::{KnownTracks, add_track, flows};
 use super::raw::{FlowEnd, PlaceId, RawProcess, RawSlice, RawTrack};
 use super::{
@@ -19,6 +20,8 @@ pub struct TraceBuilder {
     pub info: Info,
     /// Interned strings of the trace.
     pub names: Names,
+    /// Distinct works of ops.
+    pub works: Vec<OpWork>,
     /// Enables data that only XProf's format supports: allocations and launch configurations of
     /// kernels.
     pub is_for_xprof: bool,
@@ -232,6 +235,7 @@ impl TraceBuilder {
         let mut trace = Trace {
             info: self.info,
             names: self.names,
+            works: self.works,
             processes: self.processes.into_iter().map(|raw| raw.process).collect(),
             tracks: Vec::new(),
             slices: Vec::with_capacity(by_track.iter().map(Vec::len).sum()),

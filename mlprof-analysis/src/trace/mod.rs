@@ -15,6 +15,7 @@ mod memory;
 mod message;
 mod names;
 mod nest;
+mod op_work;
 mod open_slices;
 mod raw;
 mod room;
@@ -41,6 +42,8 @@ pub(crate) use self::names::ByName;
 pub use self::names::{Name, Names};
 pub(crate) use self::names::{STEP, without_library_prefix};
 #[doc(hidden)]
+pub use self::op_work::OpWork;
+#[doc(hidden)]
 pub use self::raw::{FlowEnd, PlaceId, RawSlice};
 
 /// Index that means "no slice" or "no details".
@@ -63,6 +66,9 @@ pub struct Trace {
     pub slices: Vec<Slice>,
     /// Optional details of slices.
     pub details: Vec<Details>,
+    /// Distinct works of ops, to which [`Details::work`] refers.
+    #[doc(hidden)]
+    pub works: Vec<OpWork>,
     /// Flow arrows.
     pub flows: Vec<Flow>,
     /// Counter values in order of time.
@@ -250,6 +256,8 @@ pub struct Details {
     pub bytes: u64,
     /// Number of floating-point operations.
     pub flops: u64,
+    /// Index in [`Trace::works`] of the work computed from the inputs.
+    pub work: Option<u32>,
     /// Open slices at the call site if it was on another thread: `outer;inner`.
     pub called_from: Name,
     /// Sequence number of a collective. All ranks count alike.
@@ -332,6 +340,19 @@ impl Trace {
     #[doc(hidden)]
     pub fn details(&self, slice: &Slice) -> Option<&Details> {
         self.details.get(slice.details as usize)
+    }
+
+    /// Returns the work of a slice, computed from its inputs, or else as written in the trace.
+    #[doc(hidden)]
+    pub fn work(&self, slice: &Slice) -> OpWork {
+        let Some(details) = self.details(slice) else { return OpWork::default() };
+        let computed = details.work.and_then(|work| self.works.get(work as usize));
+        let written = |number: u64| (number > 0).then_some(number);
+        computed.copied().unwrap_or_else(|| OpWork {
+            flops: written(details.flops),
+            bytes: written(details.bytes),
+            dtype: None,
+        })
     }
 
     /// Returns the time of slices that cross others of their thread, in nanoseconds. Each moment

@@ -86,7 +86,7 @@ export function finestSources(report: Report | undefined, titles: HTMLTableCellE
         const value = field === undefined ? undefined : row[field];
         // The report omits zeros. For these fields, however, a missing value means that it is unknown.
         if (typeof value === "number") return value;
-        return field === undefined || /^(m(in|ax|ean)_|flops$)/.test(field) ? undefined : 0;
+        return field === undefined || /^(m(in|ax|ean)_|flops$|moved_bytes$)/.test(field) ? undefined : 0;
       }),
     };
   });

@@ -11,6 +11,7 @@ interface KeyAverage {
   device_seconds?: number;
   first_seconds?: number;
   flops?: number;
+  moved_bytes?: number;
   rest?: { min_seconds: number; max_seconds: number };
   memory?: { self_allocated_bytes: number }[];
   [number: string]: unknown;
@@ -36,7 +37,11 @@ export const FIELDS: Record<string, string> = {
   "Host memory": "self_cpu_memory_bytes",
   "Device memory": "self_device_memory_bytes",
   FLOPs: "flops",
+  Bytes: "moved_bytes",
 };
+
+/** Fields that are known only for some rows. */
+const PARTIAL = new Set(["flops", "moved_bytes"]);
 
 /** Columns that are computed from other fields. Unknown values are `undefined`. */
 const MADE: Record<string, (row: KeyAverage) => number | undefined> = {
@@ -45,6 +50,8 @@ const MADE: Record<string, (row: KeyAverage) => number | undefined> = {
   Max: (row) => row.rest?.max_seconds,
   Allocated: (row) => (row.memory ?? []).reduce((sum, memory) => sum + memory.self_allocated_bytes, 0),
   "FLOP/s": (row) => (row.flops ? row.flops / (row.device_seconds || row.cpu_seconds || NaN) : undefined),
+  "B/s": (row) => (row.moved_bytes ? row.moved_bytes / (row.device_seconds || row.cpu_seconds || NaN) : undefined),
+  "FLOP/byte": (row) => (row.flops && row.moved_bytes ? row.flops / row.moved_bytes : undefined),
 };
 
 /** Stores the exact number in each cell, if the report has it. */
@@ -58,8 +65,8 @@ export function setNumbers(table: HTMLTableElement, rows: HTMLTableRowElement[],
     titles.forEach((title, column) => {
       const cell = row.cells[column];
       const field = FIELDS[title];
-      // FLOPs are known only for some ops, and an unknown number must not become 0.
-      const value = field === undefined ? MADE[title]?.(source) : (source[field] ?? (field === "flops" ? undefined : 0));
+      // FLOPs and bytes are known only for some ops, and an unknown number must not become 0.
+      const value = field === undefined ? MADE[title]?.(source) : (source[field] ?? (PARTIAL.has(field) ? undefined : 0));
       if (cell?.classList.contains("n") && typeof value === "number" && !Number.isNaN(value)) cell.dataset.v = String(value);
     });
   });

@@ -125,6 +125,11 @@ fn write_ops(html: &mut String, report: &TensorReport, part: &Part) {
         large("FLOPs", "Floating-point operations").sum() => known(row.flops),
         large("FLOP/s", "FLOPs per device time if there is any, otherwise per host time") =>
             row.flops_per_second(),
+        bytes("Bytes", "Bytes that the calls read and write at least").sum() =>
+            Cell::Number(row.moved_bytes.map(|bytes| bytes as f64)),
+        large("B/s", "Bytes per device time if there is any, otherwise per host time") =>
+            row.bytes_per_second(),
+        large("FLOP/byte", "FLOPs per byte that is read or written") => row.flops_per_byte(),
     });
     if table.is_empty() {
         return;

@@ -79,6 +79,9 @@ pub struct FinestRow {
     /// Number of floating-point operations.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub flops: u64,
+    /// Bytes that all calls read and write at least. `None` if they are unknown for any call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_bytes: Option<u64>,
 }
 
 impl From<&KeyAverage> for FinestRow {
@@ -107,6 +110,7 @@ impl From<&KeyAverage> for FinestRow {
             self_device_memory_bytes: row.self_device_memory_bytes,
             allocated_bytes: row.memory.iter().map(|memory| memory.self_allocated_bytes).sum(),
             flops: row.flops,
+            moved_bytes: row.moved_bytes,
         }
     }
 }
@@ -139,6 +143,8 @@ impl FinestRow {
         self.self_device_memory_bytes += other.self_device_memory_bytes;
         self.allocated_bytes += other.allocated_bytes;
         self.flops = self.flops.saturating_add(other.flops);
+        let moved = self.moved_bytes.zip(other.moved_bytes);
+        self.moved_bytes = moved.map(|(own, other)| own.saturating_add(other));
     }
 
     fn own_seconds(&self) -> f64 {

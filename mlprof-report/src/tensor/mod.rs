@@ -249,6 +249,10 @@ pub struct KeyAverage from KeyAverageParts {
     /// `tensor::flops`.
     #[serde(default)]
     pub flops: u64,
+    /// Bytes that all calls read and write at least, for ops with shapes that determine them. See
+    /// `tensor::bytes`. `None` if they are unknown for any call.
+    #[serde(default)]
+    pub moved_bytes: Option<u64>,
 }
 }
 
@@ -258,6 +262,20 @@ impl KeyAverage {
     #[doc(hidden)]
     pub fn flops_per_second(&self) -> Option<f64> {
         per_second(self.flops, self.device_seconds, self.cpu_seconds)
+    }
+
+    /// Returns the bytes read and written per second of device time, or of host time if there is no
+    /// device time. Returns `None` if they are unknown.
+    #[doc(hidden)]
+    pub fn bytes_per_second(&self) -> Option<f64> {
+        per_second(self.moved_bytes?, self.device_seconds, self.cpu_seconds)
+    }
+
+    /// Returns the floating-point operations per byte read or written. Returns `None` if either is
+    /// unknown.
+    #[doc(hidden)]
+    pub fn flops_per_byte(&self) -> Option<f64> {
+        flops_per_byte(self.flops, self.moved_bytes?)
     }
 
     /// Returns the mean host time of a call, in seconds.
@@ -287,9 +305,13 @@ impl KeyAverage {
     }
 }
 
-fn per_second(flops: u64, device_seconds: f64, cpu_seconds: f64) -> Option<f64> {
+fn flops_per_byte(flops: u64, bytes: u64) -> Option<f64> {
+    (flops > 0 && bytes > 0).then(|| flops as f64 / bytes as f64)
+}
+
+fn per_second(count: u64, device_seconds: f64, cpu_seconds: f64) -> Option<f64> {
     let seconds = if device_seconds > 0.0 { device_seconds } else { cpu_seconds };
-    (flops > 0 && seconds > 0.0).then(|| flops as f64 / seconds)
+    (count > 0 && seconds > 0.0).then(|| count as f64 / seconds)
 }
 
 /// Durations of all calls except the first.
@@ -353,6 +375,7 @@ impl KeyAverages {
             self_device_memory_bytes: 0,
             memory: Vec::new(),
             flops: 0,
+            moved_bytes: None,
         };
         for row in &self.rows {
             total.calls += row.calls;
@@ -366,6 +389,10 @@ impl KeyAverages {
             total.device_memory_bytes += row.device_memory_bytes;
             total.self_device_memory_bytes += row.self_device_memory_bytes;
             total.flops = total.flops.saturating_add(row.flops);
+            total.moved_bytes = match (total.moved_bytes, row.moved_bytes) {
+                (Some(sum), Some(bytes)) => Some(sum.saturating_add(bytes)),
+                (sum, bytes) => sum.or(bytes),
+            };
         }
         total.self_device_seconds = device_seconds(&self.rows);
         total
@@ -436,6 +463,12 @@ pub struct ModuleCost {
     pub forward_flops: u64,
     /// Floating-point operations of the backward pass.
     pub backward_flops: u64,
+    /// Bytes that ops of the forward pass read and write at least, as far as they are known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub forward_moved_bytes: u64,
+    /// Bytes that ops of the backward pass read and write at least, as far as they are known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub backward_moved_bytes: u64,
 }
 
 impl std::ops::AddAssign for ModuleCost {
@@ -448,6 +481,9 @@ impl std::ops::AddAssign for ModuleCost {
         self.memory_bytes += other.memory_bytes;
         self.forward_flops = self.forward_flops.saturating_add(other.forward_flops);
         self.backward_flops = self.backward_flops.saturating_add(other.backward_flops);
+        let sum = u64::saturating_add;
+        self.forward_moved_bytes = sum(self.forward_moved_bytes, other.forward_moved_bytes);
+        self.backward_moved_bytes = sum(self.backward_moved_bytes, other.backward_moved_bytes);
     }
 }
 

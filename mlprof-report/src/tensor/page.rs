@@ -55,11 +55,15 @@ pub fn paint(report: &TensorReport, options: &TableOptions) -> String {
 }
 
 /// Renders the table. If it is wider than the page, its names are truncated more than torch does.
+/// If that is not sufficient, the columns about bytes are omitted.
 fn table_on_page(report: &TensorReport, options: &TableOptions) -> String {
     let table = report.key_averages.table(options);
     let rule = table.lines().find(|line| line.starts_with("--")).map_or("", str::trim_end);
     let excess = rule.chars().count().saturating_sub(PAGE_WIDTH);
     let names = rule.split(' ').next().map_or(0, str::len);
+    if excess > names.saturating_sub(SHORTEST_NAMES) && options.bytes {
+        return table_on_page(report, &TableOptions { bytes: false, ..options.clone() });
+    }
     if excess == 0 || names <= SHORTEST_NAMES {
         return table;
     }

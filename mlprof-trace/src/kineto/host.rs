@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::engine::Tie;
 use super::index::LinkEnd;
 use super::stacks::StackId;
+use super::work::Work;
 use super::{ArrowEnd, Writer};
 use crate::cycle::{Event, MemoryEvent, Track};
 use crate::nest::Lanes;
@@ -33,6 +34,8 @@ struct Around {
     stack: StackId,
     /// Set if an enclosing op already counts the operations inside the slice.
     is_counted: bool,
+    /// Set if an enclosing op already counts the bytes inside the slice.
+    has_bytes: bool,
 }
 
 /// A slice to be written.
@@ -47,8 +50,8 @@ struct Slice {
     op: u64,
     /// Stack of open scopes around the slice, if stacks are written.
     stack: StackId,
-    /// Number of floating-point operations, as in tables, if they are written.
-    flops: Option<u64>,
+    /// Work of an op, as in tables, if it is written.
+    work: Work,
 }
 
 impl<W: Write> Writer<'_, W> {
@@ -83,8 +86,8 @@ impl<W: Write> Writer<'_, W> {
         }
         self.separate()?;
         let Some(lane) = lane else {
-            let slice =
-                Slice { id, thread: thread.track.thread, start, end, op: 0, stack: 0, flops: None };
+            let (thread, work) = (thread.track.thread, Work::default());
+            let slice = Slice { id, thread, start, end, op: 0, stack: 0, work };
             return self.instant(&slice, event);
         };
         while thread.numbers.len() <= lane {
@@ -97,7 +100,10 @@ impl<W: Write> Writer<'_, W> {
         let shown = shown_end(start, end, around.map_or(f64::INFINITY, |around| around.end));
         let stack = self.stack_around(event, around.as_ref());
         let is_counted = around.is_some_and(|around| around.is_counted);
-        let flops = self.flops_of(event, kind).filter(|_| !is_counted);
+        let has_bytes_around = around.is_some_and(|around| around.has_bytes);
+        let mut work = self.work_of(event, kind);
+        work.flops = work.flops.filter(|_| !is_counted);
+        work.bytes = work.bytes.filter(|_| !has_bytes_around);
         let own = Around {
             op,
             end: reckoned_end(start, shown),
@@ -105,7 +111,8 @@ impl<W: Write> Writer<'_, W> {
                 true => self.stacks.inside(stack, event.action, kind),
                 false => 0,
             },
-            is_counted: is_counted || flops.is_some(),
+            is_counted: is_counted || work.flops.is_some(),
+            has_bytes: has_bytes_around || work.bytes.is_some(),
         };
         thread.lanes.lane(lane).push(start, end, own);
         // An event on a further track still belongs to an op on the thread's first track.
@@ -114,7 +121,7 @@ impl<W: Write> Writer<'_, W> {
         } else {
             op
         };
-        let slice = Slice { id, thread: thread.numbers[lane], start, end: shown, op, stack, flops };
+        let slice = Slice { id, thread: thread.numbers[lane], start, end: shown, op, stack, work };
         match kind {
             ActionKind::Op => self.op(&slice, event),
             ActionKind::Launch => self.launch(&slice, event),
@@ -137,10 +144,10 @@ impl<W: Write> Writer<'_, W> {
         }
     }
 
-    /// Returns the floating-point operations of an op, if they are written.
-    fn flops_of(&mut self, event: &Event, kind: ActionKind) -> Option<u64> {
+    /// Returns the work of an op, if it is written.
+    fn work_of(&mut self, event: &Event, kind: ActionKind) -> Work {
         let is_wanted = self.cycle.trace.with_flops && kind == ActionKind::Op;
-        is_wanted.then(|| self.flops.of(event)).flatten()
+        if is_wanted { self.work.of(event) } else { Work::default() }
     }
 
     /// Writes `","pid":…,"tid":…,"ts":…,"dur":…,"args":{`.
@@ -170,9 +177,13 @@ impl<W: Write> Writer<'_, W> {
             self.json.integer(if is_first { 0 } else { tie.sequence });
         }
         self.json.raw(self.shapes.arguments(event.shapes));
-        if let Some(flops) = slice.flops {
+        if let Some(flops) = slice.work.flops {
             self.json.raw(",\"flops\":");
             self.json.integer(flops);
+        }
+        if let Some(bytes) = slice.work.bytes {
+            self.json.raw(",\"bytes\":");
+            self.json.integer(bytes);
         }
         self.json.raw(self.stacks.arguments(slice.stack));
         self.json.raw(self.contexts.arguments(self.cycle, event.context));

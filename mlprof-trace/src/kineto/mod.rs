@@ -39,7 +39,7 @@
 //!
 //! - `Input Dims`, `Input type`, `Sequence number` and `Fwd thread id`
 //! - `Input Strides`, `Concrete Inputs` and `Overload name`, if hooks report all inputs
-//! - `flops` (as in tables) and `Call stack`, if [`Cycle::trace`] enables them
+//! - `flops` and `bytes` (as in tables) and `Call stack`, if [`Cycle::trace`] enables them
 //!
 //! A scope of autograd's engine around a node has the numbers of that node.
 //!
@@ -51,13 +51,13 @@ mod concrete;
 mod counters;
 mod device;
 mod engine;
-mod flops;
 mod fragments;
 mod header;
 mod host;
 mod index;
 mod stacks;
 mod tracks;
+mod work;
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -66,13 +66,13 @@ use crate::cycle::Cycle;
 use crate::gzip::GzipWriter;
 use crate::json::JsonWriter;
 use annotations::Annotations;
-use flops::Flops;
 use fragments::{Contexts, Names, Shapes};
 use index::Index;
 use mlprof_events::Timestamp;
 use mlprof_report::output::write_file;
 use stacks::Stacks;
 use tracks::Tracks;
+use work::WorkCache;
 
 /// Writes the trace of `cycle`. `name` is the trace's own name, usually its file name.
 ///
@@ -103,7 +103,7 @@ fn write_to(cycle: &Cycle, name: &str, out: &mut dyn Write) -> io::Result<()> {
         shapes: Shapes::new(),
         contexts: Contexts::new(),
         stacks: Stacks::default(),
-        flops: Flops::default(),
+        work: WorkCache::default(),
         annotations: Annotations::default(),
         index,
         events: 0,
@@ -132,7 +132,7 @@ struct Writer<'cycle, W> {
     shapes: Shapes,
     contexts: Contexts,
     stacks: Stacks,
-    flops: Flops,
+    work: WorkCache,
     annotations: Annotations,
     index: Index,
     /// Number of events written so far.

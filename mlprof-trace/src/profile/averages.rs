@@ -6,9 +6,9 @@ use super::Profile;
 use super::fold::Bytes;
 use super::modules::ModuleId;
 use super::tree::{Calls, NOWHERE, Node, NodeId, PathTree};
-use crate::flops::flops;
 use mlprof_events::OrderExt;
 use mlprof_events::clock::Rate;
+use mlprof_events::work::{bytes, flops};
 use mlprof_events::{Action, ActionKind, GroupBy, MemoryDevice, Phase, ShapeList, TensorShape};
 use mlprof_report::tensor::{
     KeyAverage, KeyAverageParts, KeyAverages, KeyAveragesParts, MemoryUse, RestDurations,
@@ -23,6 +23,8 @@ pub(super) struct Costs {
     pub(super) device: Vec<u64>,
     /// Floating-point operations of all calls of the path itself.
     pub(super) flops: Vec<u64>,
+    /// Bytes that all calls of the path itself read and write at least.
+    pub(super) moved: Vec<Moved>,
     pub(super) own_memory: FxHashMap<MemoryDevice, Vec<Bytes>>,
     pub(super) memory: FxHashMap<MemoryDevice, Vec<Bytes>>,
 }
@@ -58,7 +60,15 @@ impl Costs {
         }
         let mut memory = own_memory.clone();
         memory.values_mut().for_each(|values| tree.sum_up(values));
-        Self { phases, own_device, device, flops: flops_of(tree), own_memory, memory }
+        Self {
+            phases,
+            own_device,
+            device,
+            flops: flops_of(tree),
+            moved: moved_of(tree),
+            own_memory,
+            memory,
+        }
     }
 }
 
@@ -91,6 +101,56 @@ fn flops_of(tree: &PathTree) -> Vec<u64> {
     all
 }
 
+/// Bytes read and written by ops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Moved {
+    /// No op counts here.
+    #[default]
+    Nothing,
+    Known(u64),
+    Unknown,
+}
+
+impl Moved {
+    fn add(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+            (Self::Nothing, other) => other,
+            (own, Self::Nothing) => own,
+            (Self::Known(own), Self::Known(other)) => Self::Known(own.saturating_add(other)),
+        }
+    }
+
+    pub(super) fn known(self) -> Option<u64> {
+        match self {
+            Self::Known(bytes) => Some(bytes),
+            Self::Nothing | Self::Unknown => None,
+        }
+    }
+}
+
+/// Returns the bytes of every path. As with operations, an op inside a counted op does not count.
+fn moved_of(tree: &PathTree) -> Vec<Moved> {
+    let mut known: FxHashMap<(Action, ShapeList), Option<u64>> = FxHashMap::default();
+    let mut is_counted = vec![false; tree.nodes.len()];
+    let mut all = vec![Moved::Nothing; tree.nodes.len()];
+    for (id, node) in tree.nodes.iter().enumerate() {
+        let is_inside = is_counted.get(node.key.parent as usize).copied().unwrap_or(false);
+        is_counted[id] = is_inside;
+        if node.kind != ActionKind::Op || is_inside {
+            continue;
+        }
+        let (action, shapes) = (node.key.action, node.key.shapes);
+        let per_call = *known
+            .entry((action, shapes))
+            .or_insert_with(|| shapes.inputs().and_then(|inputs| bytes(action.name(), &inputs)));
+        is_counted[id] = per_call.is_some();
+        all[id] = per_call
+            .map_or(Moved::Unknown, |bytes| Moved::Known(bytes.saturating_mul(node.calls.count)));
+    }
+    all
+}
+
 /// Key that identifies a row.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct RowKey {
@@ -113,6 +173,7 @@ struct Row {
     own_device: u64,
     memory: FxHashMap<MemoryDevice, (Bytes, Bytes)>,
     flops: u64,
+    moved: Moved,
     /// Number of the row's calls that enclose the current path.
     open: u32,
 }
@@ -253,6 +314,7 @@ impl Row {
             own_device: 0,
             memory: FxHashMap::default(),
             flops: 0,
+            moved: Moved::Nothing,
             open: 0,
         }
     }
@@ -266,6 +328,7 @@ impl Row {
         self.calls.merge(&node.calls, is_inside);
         self.own_device += costs.own_device[id];
         self.flops = self.flops.saturating_add(costs.flops[id]);
+        self.moved = self.moved.add(costs.moved[id]);
         if !is_inside {
             self.device += costs.device[id];
         }
@@ -323,6 +386,7 @@ impl Row {
             }),
             memory,
             flops: self.flops,
+            moved_bytes: self.moved.known(),
         }
         .build()
     }

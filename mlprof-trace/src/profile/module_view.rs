@@ -156,10 +156,12 @@ fn cost_of(profile: &Profile, costs: &Costs, id: usize, rate: Rate) -> ModuleCos
         cost.backward_seconds = host;
         cost.backward_device_seconds = device;
         cost.backward_flops = costs.flops[id];
+        cost.backward_moved_bytes = costs.moved[id].known().unwrap_or(0);
     } else {
         cost.forward_seconds = host;
         cost.forward_device_seconds = device;
         cost.forward_flops = costs.flops[id];
+        cost.forward_moved_bytes = costs.moved[id].known().unwrap_or(0);
     }
     cost
 }

@@ -1,5 +1,7 @@
 //! `mlprof analyze`: analysis of one or more traces.
 
+mod roofline;
+
 use mlprof_events::error_chain::Chain;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -58,6 +60,15 @@ pub struct Arguments {
     /// Print all rows of each table
     #[arg(long, conflicts_with_all = ["form", "limit"])]
     pub all_rows: bool,
+    /// Compare ops and steps with the peaks of the device or of this machine, instead of the tables
+    ///
+    /// mlprof machine measures the peaks of this machine. A table has those of accelerators. With
+    /// --json, the comparison is printed as JSON.
+    #[arg(long, conflicts_with_all = ["explain_rules", "html"])]
+    pub roofline: bool,
+    /// With --roofline: file (TOML or JSON) with the peaks of further accelerators
+    #[arg(long, value_name = "FILE", requires = "roofline")]
+    pub devices: Option<PathBuf>,
     /// Print all results as JSON
     #[arg(long, group = "form")]
     pub json: bool,
@@ -111,6 +122,9 @@ struct Answered<'a> {
 /// Returns an error if the output cannot be printed or written, or if a folder contains no traces.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let sources = traces::of(&arguments.traces)?;
+    if arguments.roofline {
+        return roofline::print_all(arguments, &sources);
+    }
     match &arguments.html {
         Some(page) => write_page(arguments, &sources, page),
         None => print_all(arguments, &sources),

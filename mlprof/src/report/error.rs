@@ -18,6 +18,17 @@ pub enum Error {
         #[source]
         error: io::Error,
     },
+    /// The table of devices cannot be read.
+    #[error(transparent)]
+    Devices(#[from] crate::roofline::Error),
+    /// The report cannot be compared with the peaks of its machine.
+    #[error("cannot compare {path} with the peaks of its machine: {reason}", path = .path.display())]
+    Roofline {
+        /// Path of the file.
+        path: PathBuf,
+        /// Reason.
+        reason: String,
+    },
     /// The live process cannot be queried.
     #[error(transparent)]
     Live(#[from] crate::live::Error),

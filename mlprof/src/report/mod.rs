@@ -7,6 +7,7 @@ mod group;
 mod limit;
 mod page;
 pub(crate) mod read;
+mod roofline;
 pub(crate) mod unpack;
 
 use std::fmt::Write as _;
@@ -125,6 +126,15 @@ pub struct Arguments {
     /// The option may be given more than once. --explain-rules lists all thresholds.
     #[arg(long, value_name = "NAME=NUMBER")]
     pub threshold: Vec<findings::SetThreshold>,
+    /// Tensor: compare ops, modules and steps with the peaks of the machine, instead of the tables
+    ///
+    /// mlprof machine measures the peaks of this machine. A table has those of accelerators. With
+    /// --json, the comparison is printed as JSON.
+    #[arg(long, conflicts_with_all = ["html", "findings", "explain_rules", "against"])]
+    pub roofline: bool,
+    /// With --roofline: file (TOML or JSON) with the peaks of further accelerators
+    #[arg(long, value_name = "FILE", requires = "roofline")]
+    pub devices: Option<PathBuf>,
     /// Print the complete reports as JSON
     #[arg(long, group = "form", conflicts_with_all = OF_TABLES)]
     pub json: bool,
@@ -179,6 +189,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
 fn show(arguments: &Arguments) -> Result<(), Error> {
     if let Some(page) = &arguments.html {
         return write_page_of(&arguments.files, page, &findings::rules(&arguments.threshold)?);
+    }
+    if arguments.roofline {
+        return roofline::run(arguments);
     }
     let mut text = String::new();
     let mut all = Vec::new();

@@ -103,7 +103,7 @@ pub struct Arguments {
     /// Ops: write flame graphs
     #[arg(long)]
     pub flame: bool,
-    /// Ops: write the floating-point operations of each op to traces
+    /// Ops: write the floating-point operations and bytes of each op to traces
     #[arg(long)]
     pub with_flops: bool,
     /// Ops: write the stack of each op to traces

@@ -17,6 +17,7 @@ const COMMANDS: [&str; 14] = [
     "compare-numerics",
     "merge",
     "schema",
+    "machine",
     "ps",
     "top",
     "record",

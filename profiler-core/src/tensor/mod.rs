@@ -46,7 +46,7 @@ pub use export_settings::trace_handler;
 pub use mlprof_events::StepPhase;
 pub use mlprof_events::{GroupBy, Phase, Schedule, ScheduleError};
 #[doc(hidden)]
-pub use mlprof_trace::{ContextActions, MemoryEvent, flops};
+pub use mlprof_trace::{ContextActions, MemoryEvent, bytes, flops};
 pub use mlprof_trace::{Cycle, Dropped, Event, TraceOptions, Track};
 use recording::{Memory, Recording};
 pub use settings::DeviceTiming;

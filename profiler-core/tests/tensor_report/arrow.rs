@@ -15,6 +15,7 @@ fn every_row_is_in_the_batch() {
     first.cpu_seconds = 0.5;
     first.first_seconds = 0.1;
     first.flops = 10;
+    first.moved_bytes = Some(40);
     first.self_cpu_memory_bytes = -7;
     first.rest =
         Some(RestDurations { min_seconds: 0.1, max_seconds: 0.2, deviation_seconds: None });
@@ -38,6 +39,10 @@ fn every_row_is_in_the_batch() {
     // The rest is 0.5 s minus 0.1 s for the first call, divided by two calls.
     assert_eq!(optional("rest_mean_seconds"), [Some(0.2), None]);
     assert_eq!(optional("flops_per_second"), [Some(20.0), None]);
+    let bytes: Vec<_> = column("moved_bytes").as_primitive::<UInt64Type>().iter().collect();
+    assert_eq!(bytes, [Some(40), None]);
+    assert_eq!(optional("bytes_per_second"), [Some(80.0), None]);
+    assert_eq!(optional("flops_per_byte"), [Some(0.25), None]);
     let texts = |name: &str| -> Vec<_> { column(name).as_string::<i32>().iter().collect() };
     assert_eq!(texts("input_shapes"), [Some("[[2, 3]]"), None]);
     assert_eq!(texts("phase"), [Some("backward"), None]);

@@ -115,6 +115,7 @@ fn flops_and_places_stand_below_their_own_titles_and_rates_beside_them() {
     row.calls = 1;
     row.cpu_seconds = 0.001;
     row.flops = 5_000_000;
+    row.moved_bytes = Some(2 << 20);
     row.stack = vec!["src/model.rs(1): forward".to_owned()];
     let averages = KeyAveragesParts { rows: vec![row], ..KeyAverages::default().into() }.build();
     let table = averages.table(&TableOptions::default());
@@ -124,6 +125,9 @@ fn flops_and_places_stand_below_their_own_titles_and_rates_beside_them() {
         ("Source Location", "src/model.rs(1): forward"),
         ("Total MFLOPs", "5.000"),
         ("GFLOP/s", "5.000"),
+        ("Bytes", "2.00 MB"),
+        ("GB/s", "2.097"),
+        ("FLOP/byte", "2.384"),
     ] {
         let at = titles.find(title).unwrap_or_else(|| panic!("{title} in\n{table}"));
         let end = at + title.len();

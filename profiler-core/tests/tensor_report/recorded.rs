@@ -180,6 +180,11 @@ fn operations_are_counted_on_one_level() {
     assert_eq!(find(&averages, "aten::addmm").flops, 0, "it is inside an op that is counted");
     assert_eq!(find(&averages, "burn::linear").flops, 4 * 2 * 4 * 16 * 8);
     assert_eq!(find(&averages, "aten::mm").flops, 4 * 2 * 16 * 4 * 8);
+    assert_eq!(find(&averages, "aten::addmm").moved_bytes, None, "it is inside");
+    let of_linear = 4 * (4 * 16 + 16 * 8 + 8 + 4 * 8);
+    assert_eq!(find(&averages, "burn::linear").moved_bytes, Some(4 * of_linear));
+    assert_eq!(find(&averages, "aten::mm").moved_bytes, Some(4 * 4 * (16 * 4 + 4 * 8 + 16 * 8)));
+    assert_eq!(find(&averages, "ProfilerStep*").moved_bytes, None);
 }
 
 #[test]
@@ -199,6 +204,7 @@ fn modules_are_a_tree_with_both_directions() {
         assert_eq!((child.calls, child.type_name.as_str()), (2, "Linear"));
         assert_eq!(child.total, child.own);
         assert_eq!(child.own.backward_flops, 2 * 2 * 16 * 4 * 8);
+        assert_eq!(child.own.backward_moved_bytes, 2 * 4 * (16 * 4 + 4 * 8 + 16 * 8));
         assert!(child.own.forward_seconds > 0.0 && child.own.backward_seconds > 0.0);
         assert_eq!((child.own.allocated_bytes, child.own.memory_bytes), (256, 256));
     }

@@ -50,6 +50,8 @@ fn ops_say_what_they_compute_once() {
         all.map(|name| flops(&asked, name)),
         [json!(60), Value::Null, json!(60), Value::Null]
     );
+    let bytes = |name: &str| asked.slice(name).args["bytes"].clone();
+    assert_eq!(all.map(bytes), [json!(4 * 31), Value::Null, json!(4 * 31), Value::Null]);
     assert_eq!(asked.all["with_flops"], 1);
     let silent = traced(TensorProfiler::new(), program);
     assert_eq!(all.map(|name| flops(&silent, name)), [const { Value::Null }; 4]);

@@ -5,7 +5,7 @@
 //! - Control characters in names are escaped.
 //! - The number of polls of an async function follows its name.
 //! - Columns of module and phase are added if the rows are grouped by them.
-//! - The achieved FLOP/s follow the FLOPs.
+//! - The achieved FLOP/s follow the FLOPs, and then bytes, the achieved rate, and FLOPs per byte.
 //! - The source location is always below `Source Location`. With FLOPs, torch swaps these two
 //!   columns.
 //!
@@ -26,6 +26,8 @@ use mlprof_events::TensorShape;
 
 /// Default width of a column, in characters.
 const WIDTH: usize = 12;
+/// Width of the columns about bytes.
+const NARROW: usize = 10;
 const GAP: &str = "  ";
 
 struct Column {
@@ -47,6 +49,8 @@ struct Layout<'table> {
     /// Unit of FLOPs: its scale and its letter.
     flops: Option<(f64, &'static str)>,
     rate: Option<(f64, &'static str)>,
+    has_moved_bytes: bool,
+    has_intensity: bool,
     self_cpu: f64,
     self_device: f64,
     columns: Vec<Column>,
@@ -104,6 +108,8 @@ impl<'table> Layout<'table> {
             has_stacks: rows.iter().any(|row| !row.stack.is_empty()),
             flops: flops.map(|flops| unit(flops as f64)),
             rate: rates.min_by(f64::total_cmp).map(unit),
+            has_moved_bytes: options.bytes && rows.iter().any(|row| row.moved_bytes > Some(0)),
+            has_intensity: options.bytes && rows.iter().any(|row| row.flops_per_byte().is_some()),
             self_cpu: rows.iter().fold(0.0, |sum, row| sum + microseconds(row.self_cpu_seconds)),
             self_device: microseconds(device_seconds(rows.iter().copied())),
             columns: Vec::new(),
@@ -164,6 +170,13 @@ impl<'table> Layout<'table> {
         }
         if let Some((_, letter)) = self.rate {
             self.add(format!("{letter}FLOP/s"), WIDTH, false);
+        }
+        if self.has_moved_bytes {
+            self.add("Bytes", NARROW, false);
+            self.add("GB/s", NARROW, false);
+        }
+        if self.has_intensity {
+            self.add("FLOP/byte", NARROW, false);
         }
     }
 
@@ -226,6 +239,15 @@ impl<'table> Layout<'table> {
         }
         if let Some((size, _)) = self.rate {
             cells.push(scaled(row.flops_per_second(), size));
+        }
+        if self.has_moved_bytes {
+            let bytes =
+                row.moved_bytes.map(|bytes| memory(i64::try_from(bytes).unwrap_or(i64::MAX)));
+            cells.push(bytes.unwrap_or_else(|| "--".to_owned()));
+            cells.push(scaled(row.bytes_per_second(), 1e-9));
+        }
+        if self.has_intensity {
+            cells.push(scaled(row.flops_per_byte(), 1.0));
         }
         self.paint_cells(text, &cells);
         if self.has_stacks {

@@ -36,6 +36,10 @@ pub struct TableOptions {
     pub header: Option<String>,
     /// Adds a column with the achieved FLOP/s, if there are FLOPs. torch has no such column.
     pub flops_per_second: bool,
+    /// Adds columns with the bytes that ops read and write at least, with the achieved rate, and
+    /// with FLOPs per byte, if bytes are known. A report omits them if it has no room for them.
+    /// torch has no such columns.
+    pub bytes: bool,
     /// Unit of all times. `None` selects the unit for each value.
     pub time_unit: Option<TimeUnit>,
 }
@@ -84,6 +88,7 @@ impl Default for TableOptions {
             top_level_events_only: false,
             header: None,
             flops_per_second: true,
+            bytes: true,
             time_unit: None,
         }
     }

@@ -1,6 +1,10 @@
 //! Number of floating-point operations of an op, computed from the shapes of its inputs.
 
-use mlprof_events::TensorShape;
+use super::convolution::{
+    Convolution, OPTIONS, OPTIONS_OF_CUDNN, OPTIONS_OF_MIOPEN, OPTIONS_OF_SLOW,
+};
+use super::inputs::{Inputs, multiply};
+use crate::TensorShape;
 
 /// Returns the floating-point operations of one call of an op. A multiplication and an addition
 /// count as two, as in torch's `FlopCounterMode`. Returns `None` if the op is unknown or its inputs
@@ -144,25 +148,7 @@ fn of_others(op: &str, inputs: Inputs<'_>) -> Option<u64> {
         .flops()
 }
 
-/// Inputs of an op, accessed by position.
-#[derive(Clone, Copy)]
-struct Inputs<'op>(&'op [TensorShape]);
-
 impl<'op> Inputs<'op> {
-    fn dimensions(self, place: usize) -> Option<&'op [i64]> {
-        match self.0.get(place)? {
-            TensorShape::Tensor(_, dimensions) => Some(dimensions),
-            _ => None,
-        }
-    }
-
-    fn integers(self, place: usize) -> Option<&'op [i64]> {
-        match self.0.get(place)? {
-            TensorShape::Integers(values) => Some(values),
-            _ => None,
-        }
-    }
-
     /// Returns the operations of a matrix product of two tensors of any rank. Dimensions before the
     /// last two are broadcast.
     fn product(self, left: usize, right: usize) -> Option<u64> {
@@ -255,31 +241,6 @@ fn product_of_matrices(before: &[i64], rows: i64, inner: i64, right: &[i64]) -> 
     multiply(batches.iter().chain([&rows, &inner, &columns, &2]))
 }
 
-/// Returns the product, or `None` if it overflows or a size is negative.
-fn multiply<'size>(sizes: impl IntoIterator<Item = &'size i64>) -> Option<u64> {
-    sizes
-        .into_iter()
-        .try_fold(1_u64, |product, size| product.checked_mul(u64::try_from(*size).ok()?))
-}
-
-/// Positions of a convolution's options among its inputs.
-#[derive(Clone, Copy)]
-struct Options {
-    stride: usize,
-    padding: usize,
-    /// `None` stands for a dilation of 1 in each dimension.
-    dilation: Option<usize>,
-}
-
-/// Positions for `(input, weight, bias, stride, padding, dilation, …)`.
-const OPTIONS: Options = Options { stride: 3, padding: 4, dilation: Some(5) };
-/// Positions for `(input, weight, padding, stride, dilation, …)`.
-const OPTIONS_OF_CUDNN: Options = Options { stride: 3, padding: 2, dilation: Some(4) };
-/// Positions for `(input, weight, bias, padding, stride, dilation, …)`.
-const OPTIONS_OF_MIOPEN: Options = Options { stride: 4, padding: 3, dilation: Some(5) };
-/// Positions for `(input, weight, kernel_size, bias, stride, padding)`.
-const OPTIONS_OF_SLOW: Options = Options { stride: 4, padding: 5, dilation: None };
-
 /// Sizes of an attention op. Its tensors are `[batch, length, heads, dimension]`, or `[all lengths,
 /// heads, dimension]` for sequences of different lengths.
 struct Attention {
@@ -331,94 +292,5 @@ impl Attention {
         let by_keys = multiply([batch, heads, queries, keys, dimension, &2])?.checked_mul(3)?;
         let by_values = multiply([batch, heads, queries, keys, values, &2])?.checked_mul(2)?;
         by_keys.checked_add(by_values)
-    }
-}
-
-/// Sizes of a convolution. Every weight is multiplied once per batch element and position on the
-/// dense side. That is the output, or the input of a transposed convolution.
-struct Convolution<'op> {
-    batch: i64,
-    /// Sizes of the dense side, over which the weight moves.
-    dots: Vec<i64>,
-    weight: &'op [i64],
-}
-
-impl<'op> Convolution<'op> {
-    fn flops(&self) -> Option<u64> {
-        multiply([&self.batch, &2].into_iter().chain(&self.dots).chain(self.weight))
-    }
-
-    /// Reads the inputs of torch's `convolution(input, weight, bias, stride, padding, dilation,
-    /// transposed, output_padding, groups)`.
-    fn forward(inputs: Inputs<'op>) -> Option<Self> {
-        let told = inputs.integers(6).and_then(|flag| flag.first()).map(|flag| *flag != 0);
-        let groups = inputs.integers(8).and_then(|groups| groups.first()).copied();
-        let (input, weight) = (inputs.dimensions(0)?, inputs.dimensions(1)?);
-        let is_transposed = told.unwrap_or_else(|| {
-            // A convolution's weight is [out, in / groups, …]; that of a transposed one is [in, out
-            // / groups, …].
-            let channels = input.get(1);
-            let fits = weight.get(1).map(|inner| inner * groups.unwrap_or(1));
-            fits.as_ref() != channels && weight.first() == channels
-        });
-        Self::with_options(inputs, OPTIONS, Some(is_transposed))
-    }
-
-    /// Reads an input, a weight and options. Padding is one number per dimension or two.
-    fn with_options(
-        inputs: Inputs<'op>,
-        options: Options,
-        is_transposed: Option<bool>,
-    ) -> Option<Self> {
-        let (input, weight) = (inputs.dimensions(0)?, inputs.dimensions(1)?);
-        let sizes = input.get(2..)?;
-        let kernel = weight.get(2..)?;
-        if kernel.len() != sizes.len() || kernel.is_empty() {
-            return None;
-        }
-        let batch = *input.first()?;
-        if is_transposed == Some(true) {
-            return Some(Self { batch, dots: sizes.to_vec(), weight });
-        }
-        let option = |place: usize, dimension: usize| {
-            let values = inputs.integers(place)?;
-            values.get(dimension).or(values.first()).copied()
-        };
-        let padding = |dimension: usize| {
-            let values = inputs.integers(options.padding)?;
-            match values.get(2 * dimension..2 * dimension + 2) {
-                // With two numbers per dimension, both sides have their own padding.
-                Some([before, after]) if values.len() == 2 * sizes.len() => {
-                    before.checked_add(*after)
-                }
-                _ => option(options.padding, dimension)?.checked_mul(2),
-            }
-        };
-        let dots = sizes.iter().zip(kernel).enumerate().map(|(dimension, (size, kernel))| {
-            let (stride, padding) = (option(options.stride, dimension)?, padding(dimension)?);
-            let dilation = options.dilation.map_or(Some(1), |place| option(place, dimension))?;
-            let covered = dilation.checked_mul(kernel - 1)?.checked_add(1)?;
-            let room = padding.checked_add(*size)?.checked_sub(covered)?;
-            (room >= 0 && stride > 0).then(|| room / stride + 1)
-        });
-        Some(Self { batch, dots: dots.collect::<Option<_>>()?, weight })
-    }
-
-    /// Reads the inputs of torch's `convolution_backward(grad_output, input, weight, bias_sizes,
-    /// stride, padding, dilation, transposed, output_padding, groups, output_mask)`. Either
-    /// gradient takes as many operations as the forward pass.
-    fn backward(inputs: Inputs<'op>) -> Option<Self> {
-        let (output, input) = (inputs.dimensions(0)?, inputs.dimensions(1)?);
-        let weight = inputs.dimensions(2)?;
-        let told = inputs.integers(7).and_then(|flag| flag.first()).map(|flag| *flag != 0);
-        let is_transposed = told.unwrap_or_else(|| {
-            let fits = weight.first() == output.get(1);
-            // If the channels are inconclusive, the sizes decide: the output of a convolution is
-            // not larger than its padded input.
-            let grows = output.get(2..) > input.get(2..);
-            !fits || (weight.first() == input.get(1) && grows)
-        });
-        let dense = if is_transposed { input } else { output };
-        Some(Self { batch: *dense.first()?, dots: dense.get(2..)?.to_vec(), weight })
     }
 }
