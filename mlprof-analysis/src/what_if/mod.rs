@@ -42,7 +42,7 @@ pub enum Change {
 }
 
 /// Error of a change that cannot be applied.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The name occurs in no trace. The second field contains similar names.
@@ -54,6 +54,8 @@ pub enum Error {
     )]
     UnknownRank(u32),
 }
+
+mlprof_events::debug_as_display!(Error);
 
 /// Recorded and predicted duration of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
