@@ -135,7 +135,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             prediction.text(arguments.limit) + &best.unwrap_or_default()
         }
     };
-    report::heard(print(StandardStream::Output, text.as_bytes()))?;
+    report::ignore_closed_pipe(print(StandardStream::Output, text.as_bytes()))?;
     Ok(end)
 }
 

@@ -34,7 +34,7 @@ pub(super) fn print_all(arguments: &Arguments, sources: &[Source]) -> Result<Exi
             Ok(found) if arguments.json => all.push(found),
             Ok(found) => {
                 let text = roofline::text(&found, arguments.limit);
-                report::heard(write(&format!("{}\n{text}", path.display())))?;
+                report::ignore_closed_pipe(write(&format!("{}\n{text}", path.display())))?;
             }
             Err(reason) => {
                 let path = path.clone();
@@ -45,7 +45,7 @@ pub(super) fn print_all(arguments: &Arguments, sources: &[Source]) -> Result<Exi
     }
     if arguments.json {
         let json = report::json(serde_json::to_string(&all))?;
-        report::heard(write(&(json + "\n")))?;
+        report::ignore_closed_pipe(write(&(json + "\n")))?;
     }
     Ok(end)
 }

@@ -6,7 +6,7 @@ use super::runs::mlprof;
 
 /// Commands with a help text of their own. `mlprof sql` prints that of the program mlprof-sql, which
 /// may be missing.
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "",
     "run",
     "report",
