@@ -1,13 +1,9 @@
 //! Settings for the destination of reports, shared by all profilers.
 
 /// Generates the output settings of a profiler with an `Output` field. `$kind` is the profiler's
-/// kind in one word. `$beside` describes other files in the directory. `$output` is the path of the
-/// field.
+/// kind in one word. `$beside` describes other files in the directory.
 macro_rules! output_settings {
     ($kind:literal, $beside:literal) => {
-        crate::output_settings::output_settings!($kind, $beside, output);
-    };
-    ($kind:literal, $beside:literal, $($output:ident).+) => {
         #[doc = concat!(
             "Writes reports to files in this directory, if a [`filename`](Self::filename) is set",
             $beside,
@@ -15,14 +11,14 @@ macro_rules! output_settings {
         )]
         #[must_use]
         pub fn dirpath(mut self, dirpath: impl Into<std::path::PathBuf>) -> Self {
-            self.$($output).+ = self.$($output).+.dirpath(dirpath);
+            self.output = self.output.dirpath(dirpath);
             self
         }
 
         /// Writes reports to `{stage}-{filename}[-{rank}].txt`: see [`Output`](crate::Output).
         #[must_use]
         pub fn filename(mut self, filename: impl Into<String>) -> Self {
-            self.$($output).+ = self.$($output).+.filename(filename);
+            self.output = self.output.filename(filename);
             self
         }
 
@@ -32,16 +28,7 @@ macro_rules! output_settings {
         #[cfg(feature = "findings")]
         #[must_use]
         pub fn findings(mut self, looks_for_them: bool) -> Self {
-            self.$($output).+ = self.$($output).+.findings(looks_for_them);
-            self
-        }
-
-        /// Enables or disables the sentence above each report that states where the time of a step
-        /// goes and what bounds it. It is enabled by default: see
-        /// [`Output::verdict`](crate::Output::verdict).
-        #[must_use]
-        pub fn verdict(mut self, shows_it: bool) -> Self {
-            self.$($output).+ = self.$($output).+.verdict(shows_it);
+            self.output = self.output.findings(looks_for_them);
             self
         }
 
@@ -51,7 +38,7 @@ macro_rules! output_settings {
         #[cfg(feature = "html")]
         #[must_use]
         pub fn html(mut self, writes: bool) -> Self {
-            self.$($output).+ = self.$($output).+.html(writes);
+            self.output = self.output.html(writes);
             self
         }
 
@@ -59,19 +46,34 @@ macro_rules! output_settings {
         /// rows are hidden and counted. See [`Output::all_rows`](crate::Output::all_rows).
         #[must_use]
         pub fn all_rows(mut self, prints_all: bool) -> Self {
-            self.$($output).+ = self.$($output).+.all_rows(prints_all);
+            self.output = self.output.all_rows(prints_all);
             self
         }
 
         /// Replaces all previous output settings.
         #[must_use]
         pub fn output_to(mut self, output: crate::Output) -> Self {
-            self.$($output).+ = output.of_kind($kind);
+            self.output = output.of_kind($kind);
             self
         }
     };
 }
 pub(crate) use output_settings;
+
+/// Generates the setting for the verdict above reports, for profilers that record steps.
+macro_rules! verdict_setting {
+    () => {
+        /// Enables or disables the sentence above each report that states where the time of a step
+        /// goes and what bounds it. It is enabled by default: see
+        /// [`Output::verdict`](crate::Output::verdict).
+        #[must_use]
+        pub fn verdict(mut self, shows_it: bool) -> Self {
+            self.output = self.output.verdict(shows_it);
+            self
+        }
+    };
+}
+pub(crate) use verdict_setting;
 
 #[cfg(all(test, not(loom)))]
 mod tests {

@@ -189,7 +189,7 @@ export const scenarios = {
     await finished([page]);
   },
 
-  /** Small rows are folded into one row with their sums. Long names keep their start and end, and the whole text. */
+  /** Small rows are folded into one row with their sums. Long names keep their start and end. */
   async folding() {
     const page = await open();
     await table(page, "Ops, kernels, actions and modules of the recorded steps");

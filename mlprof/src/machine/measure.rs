@@ -73,8 +73,9 @@ fn touch(memory: &mut [u64], threads: usize) {
     });
 }
 
-/// Repeats `step` until the share of time is over. Returns the units per second of each round: those
-/// of its fastest window, because other processes interrupt some, or those of the median window.
+/// Repeats `step` until the share of time is over. Returns the units per second of each round:
+/// those of its fastest window, because other processes interrupt some, or those of the median
+/// window.
 fn rounds(
     share: Duration,
     barrier: &Barrier,

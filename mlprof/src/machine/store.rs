@@ -4,10 +4,14 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mlprof_events::files;
 use mlprof_report::output;
 
 use super::peaks::Peaks;
 use super::processor::Processor;
+
+/// Maximum size of a kept file.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// Returns the folder of kept files: `mlprof` in `XDG_CACHE_HOME`, or in the system's folder for
 /// caches. `None` if the user has no such folder.
@@ -39,7 +43,8 @@ pub(super) fn file(processor: &Processor) -> Option<PathBuf> {
 /// Returns the kept peaks of a processor. A file of another version, or of another processor, is
 /// ignored.
 pub(super) fn read(processor: &Processor) -> Option<Peaks> {
-    let peaks: Peaks = serde_json::from_slice(&fs::read(file(processor)?).ok()?).ok()?;
+    let peaks: Peaks =
+        serde_json::from_slice(&files::read(&file(processor)?, MOST_BYTES).ok()?).ok()?;
     let is_same = peaks.schema_version == Peaks::SCHEMA_VERSION && peaks.processor == *processor;
     is_same.then_some(peaks)
 }

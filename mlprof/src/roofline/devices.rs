@@ -1,9 +1,9 @@
 //! Table of accelerators and their peaks.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use mlprof_events::files;
 use serde::Deserialize;
 
 /// Built-in table.
@@ -50,6 +50,9 @@ struct Table {
     device: Vec<Device>,
 }
 
+/// Maximum size of a user's table.
+const MOST_BYTES: u64 = 1 << 20;
+
 /// Known accelerators, those of the user first.
 pub(crate) struct Devices(Vec<Device>);
 
@@ -58,7 +61,7 @@ impl Devices {
     pub(crate) fn read(file: Option<&Path>) -> Result<Self, Error> {
         let mut devices = match file {
             Some(path) => {
-                let text = fs::read_to_string(path)
+                let text = files::read_text(path, MOST_BYTES)
                     .map_err(|error| Error::Read { path: path.to_owned(), error })?;
                 let wrong = |reason: String| Error::Parse { path: path.to_owned(), reason };
                 let is_json = path.extension().is_some_and(|extension| extension == "json");
@@ -104,7 +107,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let own = |name: &str, text: &str| {
             let path = folder.path().join(name);
-            fs::write(&path, text).expect("a file");
+            std::fs::write(&path, text).expect("a file");
             path
         };
         let toml = own(

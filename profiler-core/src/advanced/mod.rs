@@ -88,6 +88,7 @@ impl AdvancedProfiler {
     }
 
     crate::output_settings::output_settings!("advanced", ", and `.prof` files in any case");
+    crate::output_settings::verdict_setting!();
 
     /// Limits every table to its first lines.
     #[must_use]

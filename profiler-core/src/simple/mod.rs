@@ -128,6 +128,7 @@ impl SimpleProfiler {
     }
 
     crate::output_settings::output_settings!("simple", "");
+    crate::output_settings::verdict_setting!();
 
     /// Selects Lightning's short table (`extended=False`), which has only mean and total and is
     /// sorted by mean. The last call of this method or [`detailed`](Self::detailed) takes effect.

@@ -148,6 +148,7 @@ impl TensorProfiler {
     }
 
     crate::output_settings::output_settings!("tensor", ", and traces in any case");
+    crate::output_settings::verdict_setting!();
 
     fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)

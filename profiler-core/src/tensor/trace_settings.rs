@@ -47,10 +47,10 @@ fn both(state: u32) -> (u16, u16) {
 }
 
 impl TensorProfiler {
-    /// Enables or disables the number of floating-point operations per op, as `flops` in traces, and
-    /// the bytes that it reads and writes at least, as `bytes`. These are the same numbers as in
-    /// the table. It is off by default. It also enables
-    /// [`record_shapes`](Self::record_shapes). The numbers are computed when the trace is written.
+    /// Enables or disables the number of floating-point operations per op, as `flops` in traces,
+    /// and the bytes that it reads and writes at least, as `bytes`. These are the same numbers as
+    /// in the table. It is off by default. It also enables [`record_shapes`](Self::record_shapes).
+    /// The numbers are computed when the trace is written.
     #[must_use]
     pub fn with_flops(mut self, writes: bool) -> Self {
         self.settings.record_shapes |= writes;
