@@ -14,7 +14,8 @@ pub use crate::nvtx::EmitNvtxExt;
 pub use crate::tensor::{TensorProfiler, TraceFormat};
 pub use crate::{
     AdvancedProfiler, BindFutureExt, Binding, Interrupt, IntoProfiler, MultiProfiler,
-    PassThroughProfiler, Profiler, ProfilerExt, SimpleProfiler, activate, profile,
+    PassThroughProfiler, Profiler, ProfilerExt, RunContext, Session, SimpleProfiler, Stage,
+    activate, profile,
 };
 pub use mlprof_events::Schedule;
 /// ```

@@ -14,7 +14,7 @@ use mlprof_report::output::{safe_file_name, say, write_file};
 
 use super::client::Client;
 use super::ranks::{Group, Member};
-use super::{Error, ProcessName, print, ranks};
+use super::{Error, ProcessName, print, ps, ranks};
 
 /// Default number of steps to record.
 const STEPS: u64 = 5;
@@ -199,10 +199,23 @@ fn record_all(group: Group, arguments: &Arguments) -> Vec<(u32, ProcessName, Out
 
 /// Records one process and writes the trace. Returns the paths and a summary of the content.
 pub(super) fn record(arguments: &Arguments) -> Outcome {
-    let client = Client::connect(arguments.process)?;
+    let mut client = Client::connect(arguments.process)?;
+    let request = arguments.request();
+    if request.steps.is_some() && ps::state(&mut client)?.trainings.is_empty() {
+        say(format_args!("mlprof: {}", waits_for_a_stage(arguments.process)));
+    }
     let stem = arguments.process.to_string();
     let names = Names { stem, now: nanoseconds(), folder: &arguments.output };
-    record_to(&names, client, arguments.request())
+    record_to(&names, client, request)
+}
+
+/// Returns the message for a process that has no steps to record yet.
+fn waits_for_a_stage(process: ProcessName) -> String {
+    format!(
+        "process {process} has no running stage, so the recording waits for the first step of the \
+         next one. A loop of its own has a stage and steps with `Session::begin` and \
+         `session.profiler().step()`; `--seconds 2` records without steps"
+    )
 }
 
 fn record_to(names: &Names<'_>, mut client: Client, wishes: RecordRequest) -> Outcome {

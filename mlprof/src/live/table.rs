@@ -78,7 +78,7 @@ pub(super) fn epoch(training: &TrainingState) -> Option<String> {
 /// Formats the current state of a process in one line.
 pub(super) fn line(state: &ProcessState) -> String {
     if state.trainings.is_empty() {
-        return "no stage is running".to_owned();
+        return "no stage is running; a loop of your own begins one with Session::begin".to_owned();
     }
     let mut parts: Vec<String> = state.trainings.iter().map(of_training).collect();
     if let Some(memory) = state.memory {
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn a_line_says_what_a_process_does() {
         let [idle, trains] = &states()[..] else { panic!("two") };
-        assert_eq!(line(idle), "no stage is running");
+        assert!(line(idle).starts_with("no stage is running; "), "{}", line(idle));
         let expected = "fit, epoch 3/10, step 1203, 33.3 steps/s, 1066 samples/s, p50 30.000 ms, p99 40.000 ms, loss 0.1250, 12% waiting for data, 2:39 left, \
             validating; 300 MiB; recording";
         assert_eq!(line(trains), expected);

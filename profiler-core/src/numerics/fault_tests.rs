@@ -163,3 +163,23 @@ fn a_batch_that_is_run_again_names_the_interval_too() {
     assert_eq!((&*first.name, first.interval.is_some()), ("l2.bias", true));
     assert_eq!(report.first_not_finite.expect("it is seen").name, first.name);
 }
+
+#[test]
+fn a_loop_without_a_stage_has_its_own_duration_and_a_note_about_steps() {
+    let before = std::time::Instant::now();
+    let profiler = std::sync::Arc::new(NumericsProfiler::new().every(1));
+    let active = crate::activate(profiler.clone());
+    for _batch in 0..2 {
+        tell(TensorRole::Output, LAYERS[0], &[1.0]);
+        tell(TensorRole::Loss, "loss", &[1.0]);
+    }
+    let report = profiler.snapshot();
+    // The clock of a recording may begin with the machine, not with the profiler.
+    assert!(report.header.wall_seconds <= before.elapsed().as_secs_f64() * 1.01 + 0.001);
+    let notes = report.header.notes.join("\n");
+    assert!(notes.contains("no steps were reported") && !notes.contains("no gradient"), "{notes}");
+    profiler.step();
+    let notes = profiler.snapshot().header.notes.join("\n");
+    assert!(!notes.contains("no steps") && notes.contains("no gradient was observed"), "{notes}");
+    drop(active);
+}

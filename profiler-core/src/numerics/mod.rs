@@ -116,7 +116,7 @@ impl NumericsProfiler {
         let profiler = Self {
             settings: Settings::default(),
             output: Output::new().of_kind("numerics"),
-            state: Mutex::new(Running::default()),
+            state: Mutex::new(Running::new()),
             modules: Modules::default(),
             sees_ops: AtomicBool::new(false),
             wish: AtomicU64::new(NOTHING),
@@ -209,7 +209,8 @@ impl NumericsProfiler {
             let rate = Rate::now();
             let ended = running.ended.unwrap_or_else(|| running.clock.now());
             let run = self.output.run();
-            let mut notes = running.notes(&self.settings, self.sees_ops.load(Ordering::Relaxed));
+            let sees_ops = self.sees_ops.load(Ordering::Relaxed);
+            let mut notes = running.notes(&self.settings, sees_ops, self.output.stage());
             notes.extend(clock::notes(running.started, ended));
             let header = ReportHeaderParts {
                 schema_version: SCHEMA_VERSION,

@@ -81,6 +81,12 @@ pub(super) struct Running {
 }
 
 impl Running {
+    /// Begins the recording outside of stages, in which a hand-written loop may stay.
+    pub(super) fn new() -> Self {
+        let clock = Clock::default();
+        Self { started: clock.now(), clock, ..Self::default() }
+    }
+
     /// Returns `true` if current events do not belong to a step of the stage.
     pub(super) fn is_paused(&self) -> bool {
         self.pauses > 0 || self.stages.len() > 1
@@ -228,7 +234,12 @@ impl Running {
         }
     }
 
-    pub(super) fn notes(&self, settings: &Settings, sees_ops: bool) -> Vec<String> {
+    pub(super) fn notes(
+        &self,
+        settings: &Settings,
+        sees_ops: bool,
+        stage: Option<Stage>,
+    ) -> Vec<String> {
         let mut notes = self.notes.clone();
         if self.unread > 0 {
             notes.push(format!(
@@ -241,6 +252,23 @@ impl Running {
                 "no tensor was observed: wrap modules with .profile_layer(…) for outputs, and use \
                  a plugin's optimizer with the trainer, or burn's own trainer, for losses, \
                  gradients and parameters"
+                    .to_owned(),
+            );
+        }
+        let is_outside_of_stages = self.stages.is_empty() && self.ended.is_none();
+        if is_outside_of_stages && self.step == 0 && self.rows.iter().any(|row| row.tensors > 1) {
+            notes.push(
+                "no steps were reported, so all tensors count as those of step 0: call \
+                 `profiler.step()` after each batch"
+                    .to_owned(),
+            );
+        }
+        let has = |role| self.rows.iter().any(|row| row.role == role);
+        let trains = stage.is_none_or(|stage| stage == Stage::Fit) && self.step > 0;
+        if trains && has(TensorRole::Loss) && !has(TensorRole::Gradient) {
+            notes.push(
+                "no gradient was observed: use a trainer, or give the optimizer's variables to a \
+                 plugin (candle: `ProfiledOptimizer::<AdamW>::new(vars, config)`)"
                     .to_owned(),
             );
         }

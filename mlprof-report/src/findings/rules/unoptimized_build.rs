@@ -83,8 +83,16 @@ impl Judged {
                 // Level 3 saves nine tenths or more of the time of Rust code.
                 saved: 1.0,
                 confidence: Confidence::Likely,
-                remedy: "build with `--release`, or at least the dependencies with `[profile.dev.package.\
-                         \"*\"] opt-level = 3`.",
+                remedy: match level {
+                    "0" => {
+                        "build with `--release`, or at least the dependencies with \
+                         `[profile.dev.package.\"*\"] opt-level = 3`."
+                    }
+                    _ => {
+                        "set `opt-level = 3` in the profile that you build with, and look for \
+                         `CARGO_PROFILE_RELEASE_OPT_LEVEL` in the environment."
+                    }
+                },
             }),
             "s" | "z" => Some(Self {
                 how: "for size",

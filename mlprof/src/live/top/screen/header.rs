@@ -26,7 +26,7 @@ pub(super) fn header(watched: &Watched, width: usize) -> Vec<String> {
         }
         None => {
             let waits = "no stage is running: numbers appear when a training, validation or test \
-                         begins";
+                         begins (in a loop of your own: Session::begin)";
             let words = waits.split(' ').map(str::to_owned);
             lines.extend(flow_with("progress", words, " ", width));
         }

@@ -161,7 +161,7 @@ fn a_screen_without_numbers_says_what_it_waits_for() {
     let expected = [
         "digits (process 4711)   profiler: simple",
         "progress    no stage is running: numbers appear when a training, validation or",
-        "            test begins",
+        "            test begins (in a loop of your own: Session::begin)",
     ];
     assert_eq!(lines[..3], expected);
 }
