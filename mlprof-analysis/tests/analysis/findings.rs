@@ -399,15 +399,15 @@ fn unfused_elementwise_kernels_are_found() {
 
 #[test]
 fn the_verdict_names_the_bound_of_devices_and_of_hosts() {
-    let verdict = |made: &Made| made.analysis().verdict().expect("a verdict");
-    let mut busy = Made::steps(3);
+    let verdict = |made: &TraceBuilder| made.analysis().verdict().expect("a verdict");
+    let mut busy = TraceBuilder::steps(3);
     (0..3).for_each(|step| busy.kernel("gemm", step * 10_000 + 100, 9_500));
     assert_eq!(
         verdict(&busy),
         "Device-bound: device 0 computes 95 % of the time, 0 % exposed communication, 0 % exposed \
          copies, 5 % idle."
     );
-    let mut late = Made::steps(3);
+    let mut late = TraceBuilder::steps(3);
     (0..30).for_each(|number| {
         late.work((0, 7), "kernel", "gemm", number * 1_000 + 500, (number * 1_000 + 510, 100))
     });
@@ -416,13 +416,13 @@ fn the_verdict_names_the_bound_of_devices_and_of_hosts() {
         "{}",
         verdict(&late)
     );
-    let mut host = Made::steps(2);
+    let mut host = TraceBuilder::steps(2);
     (0..2).for_each(|step| host.host("cpu_op", "aten::mm", step * 10_000 + 1_000, 8_000));
     assert_eq!(
         verdict(&host),
         "Compute-bound: 80 % of a step in ops, 0 % waiting for data, 20 % other."
     );
-    let mut waits = Made::steps(2);
+    let mut waits = TraceBuilder::steps(2);
     let data = "[_TrainingEpochLoop].train_dataloader_next";
     (0..2).for_each(|step| waits.host("user_annotation", data, step * 10_000, 4_000));
     assert!(
@@ -430,7 +430,7 @@ fn the_verdict_names_the_bound_of_devices_and_of_hosts() {
         "{}",
         verdict(&waits)
     );
-    let mut without_steps = Made::default();
+    let mut without_steps = TraceBuilder::default();
     without_steps.host("cpu_op", "aten::mm", 0, 1_000);
     assert_eq!(without_steps.analysis().verdict(), None);
 }

@@ -199,8 +199,8 @@ fn normalisations_reductions_and_losses() {
     expect("aten::native_layer_norm_backward", &inputs, 4 * (32 + 32 + 4 + 4 + 8 + 32));
     expect("aten::sum", &[rows.clone(), integers(&[0])], 4 * 33);
     expect("aten::max", &[rows.clone(), rows.clone()], 4 * 3 * 32);
-    expect("candle::mean_all", &[rows.clone()], 4 * 33);
-    expect("burn::sum_dim", &[rows.clone()], 4 * 33);
+    expect("candle::mean_all", std::slice::from_ref(&rows), 4 * 33);
+    expect("burn::sum_dim", std::slice::from_ref(&rows), 4 * 33);
     let classes = of(Int64, &[4]);
     let inputs = [rows.clone(), classes.clone(), NOTHING, NOTHING];
     expect("aten::nll_loss_forward", &inputs, 4 * 4 + 8 * 4 + 4);
@@ -214,7 +214,7 @@ fn optimizers_write_parameters_and_states() {
     let (one, steps) = (list(&[&[8], &[2, 2]]), list(&[&[], &[]]));
     expect("aten::_foreach_add_", &[one.clone(), one.clone(), NOTHING], 4 * 3 * 12);
     expect("aten::_foreach_mul_", &[one.clone(), NOTHING], 4 * 2 * 12);
-    expect("aten::_foreach_zero_", &[one.clone()], 4 * 12);
+    expect("aten::_foreach_zero_", std::slice::from_ref(&one), 4 * 12);
     expect("aten::_foreach_copy_", &[one.clone(), one.clone()], 4 * 2 * 12);
     expect("aten::_foreach_norm", &[one.clone(), NOTHING], 4 * (12 + 2));
     let empty = TensorShape::List(Vec::new());
