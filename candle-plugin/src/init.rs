@@ -329,7 +329,8 @@ mod tests {
         build(seeded_var_builder(&vars, 1, DType::F32, &Device::Cpu)).expect("made");
         let detached = || detached_var_builder(&vars, DType::F64, &Device::Cpu);
         let error = build(detached()).expect_err("64 bits").to_string();
-        let expected = "cannot share variable head.weight: it is f32 on Cpu, and f64 on Cpu";
+        let expected = "cannot share variable head.weight: it has the type f32 on Cpu, and a copy with the \
+                        type f64 on Cpu would not be trained";
         assert!(error.contains(expected), "{error}");
         assert!(detached().get_unchecked("head.weight").is_err());
         let shared = detached().get_unchecked_dtype("head.weight", DType::F32);

@@ -57,7 +57,7 @@ fn sentence(report: &Report) -> Option<String> {
     };
     Some(match devices_in_words(devices) {
         Some((bound, devices)) => {
-            format!("{bound}: {devices}; {} on the host; median step {median}.", shares.in_words())
+            format!("{bound}: {devices}. Host: {}; median step {median}.", shares.in_words())
         }
         // The host only launches the work of a device, so its times do not show what bounds it.
         None if has_devices(header) => {

@@ -15,12 +15,17 @@ use crate::runs::{
     Folder, advanced, command, counted, mlprof, printed, refused, simple, tensor, tensor_by, text,
 };
 
+/// Returns the printed form of a report: its verdict, if there is one, and its tables.
+fn below_its_verdict((report, tables): (&Report, String)) -> String {
+    report.verdict().map_or_else(String::new, |verdict| verdict + "\n") + &tables
+}
+
 #[test]
 fn reports_are_printed_as_their_profilers_did() {
     let folder = Folder::new();
     let all = LineCountRestriction::default();
     let reports = [simple(), counted(), advanced(), tensor(&folder).report];
-    let expected = reports.each_ref().map(|report| match report {
+    let tables = reports.each_ref().map(|report| match report {
         Report::Simple(report) if report.actions.iter().any(|row| row.cpu.is_some()) => {
             detailed::paint(report)
         }
@@ -33,6 +38,7 @@ fn reports_are_printed_as_their_profilers_did() {
         }
         other => panic!("{other:?}"),
     });
+    let expected: Vec<_> = reports.iter().zip(tables).map(below_its_verdict).collect();
     for (report, expected) in reports.iter().zip(&expected) {
         let file = folder.report("report.json", report);
         assert_eq!(&printed(&["report", text(&file)]), expected);
@@ -111,7 +117,8 @@ fn ops_are_sorted_and_counted() {
         ..TableOptions::default()
     };
     let arguments = ["report", text(&file), "--sort", "count", "--limit", "3"];
-    let expected = tensor_page::paint(&report, &options);
+    let table = tensor_page::paint(&report, &options);
+    let expected = below_its_verdict((&Report::Tensor(report.clone()), table));
     assert_eq!(printed(&arguments), expected);
     for (key, same) in [("calls", "count"), ("mean", "cpu_time"), ("self", "self_cpu_time_total")] {
         let by = |key| printed(&["report", text(&file), "--sort", key, "--limit", "3"]);
