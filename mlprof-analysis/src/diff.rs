@@ -170,7 +170,8 @@ fn run<'a>(cycles: &[&'a Rollups]) -> SteppedRun {
     }
 }
 
-/// Returns the subject and the time that represent a sum in the comparison.
+/// Returns the kind of row under which the comparison lists `op`, and the time that it compares.
+/// Returns `None` if `op` has no such row, as steps and modules.
 fn of(cycle: &Rollups, op: &OpSum) -> Option<(Subject, i64)> {
     let name = cycle.name(op.name);
     match op.category {

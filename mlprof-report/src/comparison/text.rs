@@ -18,10 +18,10 @@ const ROWS: usize = 20;
 const LEGEND: &str = "Slower, faster, more, less: the change exceeds the usual variation; Least is \
                       its lower bound. Same: the change is within the variation.\n";
 /// Legend for comparisons of reports.
-const OF_REPORTS: &str = "Not known: the reports do not contain the variation of calls; three or \
-                          more runs of each side show it. Change includes\nthe number of calls if \
-                          both sides have the same number of steps. Share: of the run, on the side \
-                          where it is larger.\n";
+const OF_REPORTS: &str = "Not known: the reports do not state how much the duration of calls \
+                          varies; compare three or more runs of each side.\nChange: of the total \
+                          time, so more calls count as slower, if both sides have the same number \
+                          of steps.\nShare: part of the run's time, on the side where it is larger.\n";
 /// Legend for comparisons of traces.
 const OF_TRACES: &str = "Calls: number of steps that have it. Share: of the time of steps, on the \
                          side where it is larger.\n";

@@ -105,7 +105,7 @@ fn write_ops(html: &mut String, report: &TensorReport, part: &Part) {
             "Mean",
             "Mean of all calls except the first: on the host, or on the device for kernels",
         ).merge(Merge::Mean("Calls")) => row.rest_mean_seconds(),
-        seconds("Self device", "Time of the kernels that it launched itself").sum().bar() =>
+        seconds("Self device", "Time of the kernels that this row launched itself, without the scopes inside").sum().bar() =>
             row.self_device_seconds,
         seconds("Device", "Time of kernels, including the scopes inside").sum().bar() =>
             row.device_seconds,

@@ -40,7 +40,8 @@ pub(super) fn group_of(process: ProcessName) -> Result<Option<Group>, Error> {
         return Ok(None);
     }
     let (chosen, mut notes) = chosen(&own, training, &ps::answered()?);
-    // Each rank is queried again in quick succession, because the step numbers must be up to date.
+    // All ranks are queried again, one directly after the other, so that their step numbers are
+    // from nearly the same time.
     let mut members = Vec::new();
     for (rank, process) in chosen {
         match member(rank, process) {

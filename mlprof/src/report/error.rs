@@ -98,7 +98,7 @@ pub enum Error {
     /// No row has enough data to detect a regression.
     #[error(
         "cannot judge any row, so --fail-above would always pass: there are too few calls, or the \
-         reports do not contain the variation of calls; provide at least three runs per side"
+         reports do not state how much the duration of calls varies; provide at least three runs per side"
     )]
     NothingJudged,
     /// The tables of lines do not support this sort key.

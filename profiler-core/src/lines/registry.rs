@@ -21,8 +21,8 @@ pub(super) struct Function {
 #[derive(Debug, Default)]
 struct Blocks {
     all: Vec<&'static Block>,
-    /// Blocks of threads that have ended. The next thread continues with their tallies, so there
-    /// are never more blocks than concurrent threads.
+    /// Blocks of threads that have ended. A new thread takes over one of them and adds to its
+    /// tallies, so there are never more blocks than threads that ran at the same time.
     free: Vec<&'static Block>,
 }
 

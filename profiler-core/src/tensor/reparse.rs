@@ -25,7 +25,7 @@ pub(super) fn trace(cycle: &Cycle, read: ReadTrace) -> io::Result<Option<Trace>>
     let (answer, answered) = sync_channel(1);
     let thread = own_thread::spawn("mlprof-reader", move || {
         let text = Received { from: receiver, piece: Vec::new(), start: 0 };
-        // The receiver exists until it has the result.
+        // Sending cannot fail, because `answered` is dropped only after it has received the result.
         let _ = answer.send(read(text));
     })?;
     let mut sent = ChannelWriter { to: sender, piece: Vec::with_capacity(2 * PIECE) };
