@@ -143,10 +143,12 @@ fn split(training: &TrainingState, activity: Option<&Activity>) -> Vec<String> {
     if let Some(waiting) = training.waiting_for_data {
         shares[0] = waiting;
     }
+    // Actions and steps are counted over windows that differ by a step, so the sum may exceed 1.
+    let sum = shares.iter().map(|share| share.max(0.0)).sum::<f64>().max(1.0);
     let mut facts = Vec::new();
     let mut rest = 1.0;
     for (share, (part, name)) in shares.into_iter().zip(PARTS) {
-        let share = share.clamp(0.0, rest);
+        let share = (share / sum).clamp(0.0, rest);
         let is_known = part == StepPart::Data && training.waiting_for_data.is_some();
         if share >= 0.005 || is_known {
             rest -= share;

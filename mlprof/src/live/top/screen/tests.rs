@@ -185,6 +185,23 @@ fn a_step_is_split_into_parts_that_do_not_overlap() {
     assert_eq!(lines[3..5], [split, "            other 5 %"]);
 }
 
+/// Actions may have been counted over one more step than the time of the steps.
+#[test]
+fn parts_that_exceed_the_step_are_reduced_in_proportion() {
+    let mut busy = state(4711);
+    busy.trainings[0].waiting_for_data = Some(0.0);
+    let activity = busy.activity.as_mut().expect("it is followed");
+    activity.actions = vec![
+        action("[Strategy]SingleDevice.training_step", None, 4, 0.05),
+        action("[Strategy]SingleDevice.backward", None, 4, 0.06),
+        action("Optimizer.step", None, 4, 0.0275),
+    ];
+    let mut view = View::default();
+    view.hear(4711.into(), busy);
+    let split = "step split  waiting for data 0 %   forward 36 %   backward 44 %   optimizer 20 %";
+    assert_eq!(drawn(&view, 90, 24)[3], split);
+}
+
 /// Twenty hooks without an implementation take one row each, and almost no time.
 #[test]
 fn small_actions_become_one_row_unless_all_are_asked_for() {
