@@ -12,6 +12,9 @@ const DATA_BOUND: f64 = 0.2;
 /// Share of step time in ops above which a trace without devices is called compute-bound.
 const COMPUTE_BOUND: f64 = 0.5;
 
+/// Rule that finds devices idle because the host launches work too late.
+const DEVICE_IDLE: &str = "device-idle";
+
 impl Analysis {
     /// Returns one sentence about the trace: which part bounds it, and how the time of its devices,
     /// or of its steps, is divided. Returns `None` for a trace without devices and steps.
@@ -58,9 +61,12 @@ impl Analysis {
         ))
     }
 
-    /// Returns `true` if at least half of the idle time of each device's busiest stream is a wait
-    /// for the host.
+    /// Returns `true` if a finding states that devices wait for launches, or if at least half of
+    /// the idle time of each device's busiest stream is a wait for the host.
     fn waits_for_host(&self) -> bool {
+        if self.findings.iter().any(|finding| finding.rule == DEVICE_IDLE) {
+            return true;
+        }
         let busiest = |device: &DeviceAnswers| {
             device.streams.iter().max_by_key(|stream| stream.busy_ns).map(is_starved)
         };

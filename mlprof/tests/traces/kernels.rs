@@ -69,8 +69,7 @@ fn the_hottest_kernel_is_in_the_text_and_on_the_page() {
     let trace = format!("{FOLDER}mi300-vit.json.gz");
     let output = mlprof(&["analyze", &trace]);
     let printed = text(&output.stdout);
-    for part in ["Device 2: kernels by category", "attn_fwd", "Cijk_Alik_Bljk_B_BS_BH_Bias", "GEMM"]
-    {
+    for part in ["Device 2: kernels by category", "attn_fwd", "Cijk_Alik_Bljk_B_BS_BH…", "GEMM"] {
         assert!(printed.contains(part), "{part:?} is missing in:\n{printed}");
     }
     let folder = tempfile::tempdir().expect("a folder");
