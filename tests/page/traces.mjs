@@ -8,7 +8,7 @@ export const scenarios = {
   /** Step times, devices, and the critical path as a bar with pointer and keyboard control. */
   async traces() {
     const page = await open();
-    assert.deepEqual(await texts(page, "h2"), ["What to do", "Simple · fit", "Ranks", "Trace · rank 0", "Trace · rank 1"]);
+    assert.deepEqual(await texts(page, "h2"), ["Run", "What to do", "Simple · fit", "Ranks", "Trace · rank 0", "Trace · rank 1"]);
     const times = await table(page, "Time by action and activity; the rows add up");
     assert.ok((await times.column(1)).length >= 3, "actions");
     const numbers = await texts(page, "[data-test=this] tbody tr :nth-child(3)");

@@ -1,6 +1,6 @@
 //! Predictions: how long steps would take if something took less time.
 //!
-//! The [dependency graph](graph) of the recorded steps is replayed with changed durations. The
+//! The dependency graph of the recorded steps is replayed with changed durations. The
 //! critical path moves with the changes, so a gain ends where something else becomes critical.
 
 mod best;

@@ -30,7 +30,7 @@ use crate::TensorShape;
 /// - An optimizer's fused op counts all lists of tensors, and writes parameters and states.
 ///
 /// Among torch's ops that call each other, only one level counts, as for
-/// [`flops`](super::flops): `aten::addmm`, but not the enclosing `aten::linear`.
+/// `flops`: `aten::addmm`, but not the enclosing `aten::linear`.
 ///
 /// ```
 /// use mlprof_core::hook::{DType, TensorShape};
