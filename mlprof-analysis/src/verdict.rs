@@ -1,7 +1,10 @@
 //! One sentence about a trace: what bounds it, and how its time is divided.
 
+use mlprof_report::number::percent;
+
 use crate::analysis::Analysis;
 use crate::answers::{Activity, DeviceAnswers, StreamIdle};
+use crate::findings::DEVICE_IDLE;
 
 /// Share of the device time spent computing above which a trace is called device-bound.
 const DEVICE_BOUND: f64 = 0.8;
@@ -11,9 +14,6 @@ const COMMUNICATION_BOUND: f64 = 0.2;
 const DATA_BOUND: f64 = 0.2;
 /// Share of step time in ops above which a trace without devices is called compute-bound.
 const COMPUTE_BOUND: f64 = 0.5;
-
-/// Rule that finds devices idle because the host launches work too late.
-const DEVICE_IDLE: &str = "device-idle";
 
 impl Analysis {
     /// Returns one sentence about the trace: which part bounds it, and how the time of its devices,
@@ -116,8 +116,4 @@ impl Analysis {
 /// Returns `true` if at least half of the stream's idle time is a wait for the host.
 fn is_starved(stream: &StreamIdle) -> bool {
     2 * stream.waiting_for_host_ns >= stream.span_ns - stream.busy_ns
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
 }

@@ -144,6 +144,11 @@ pub fn share(part: f64, whole: f64) -> String {
     if percent.is_finite() { format!("{percent:.2} %") } else { "-".to_owned() }
 }
 
+/// Formats a share from 0 to 1 as a whole percentage, such as `81 %`.
+pub fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
 /// Formats a count with thousands separators: `1,234,567`.
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();

@@ -1,6 +1,6 @@
 //! One sentence about the time of a run: which part bounds it, and how a step's time is divided.
 
-use crate::number::duration;
+use crate::number::{duration, percent};
 use crate::steps::{PARTS, StepSeries};
 use crate::tensor::DeviceIdle;
 use crate::{Report, ReportHeader};
@@ -47,9 +47,8 @@ fn sentence(report: &Report) -> Option<String> {
     let header = report.header();
     let mut all = report.step_series().iter();
     let series = all.find(|series| series.stage == header.stage && !series.entries.is_empty())?;
-    let later = series.later();
-    let steps = if later.entries.is_empty() { series } else { &later };
-    let shares = Shares::of(steps)?;
+    let steps = series.steady();
+    let shares = Shares::of(&steps)?;
     let median = duration(steps.quantile(0.5)?);
     let devices = match report {
         Report::Tensor(report) => &report.device_idle[..],
@@ -80,7 +79,7 @@ impl Shares {
         let whole: f64 = series.entries.iter().map(|entry| entry.seconds).sum();
         let share =
             |(_, part): (&str, fn(&_) -> f64)| series.entries.iter().map(part).sum::<f64>() / whole;
-        (whole > 0.0).then(|| Self(PARTS.map(share)))
+        (whole > 0.0).then(|| Self(PARTS.map(share).map(|share| share.max(0.0))))
     }
 
     fn named(&self) -> impl Iterator<Item = (&'static str, f64)> {
@@ -140,10 +139,6 @@ impl Shares {
 /// Returns `true` if a share is at least 1 % after rounding.
 fn is_shown(share: f64) -> bool {
     share >= 0.005
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share.max(0.0))
 }
 
 /// Returns what bounds the training, and the busy and idle shares of all devices together. Returns

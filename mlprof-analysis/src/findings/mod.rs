@@ -12,6 +12,9 @@ use mlprof_report::number::duration;
 
 pub(crate) use self::facts::Facts;
 
+/// Name of the rule that finds devices idle because the host launches work too late.
+pub(crate) const DEVICE_IDLE: &str = host::DEVICE_IDLE.name;
+
 /// Rule that detects one cause of lost time.
 struct Rule {
     name: &'static str,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::steps::{self, SAME_START};
 use super::table::parts_bar;
 use super::{run, text};
-use crate::number::{bytes, duration, grouped};
+use crate::number::{bytes, duration, grouped, percent};
 use crate::{Report, ReportHeader};
 
 /// Maximum pause between two stages of one run, in seconds. Other ranks may also start this late.
@@ -171,17 +171,16 @@ fn write_tiles(html: &mut String, stage: &[&Report], has_several: bool, findings
     tile(&format!("Wall time{of}"), &wall, "");
     let series = stage.iter().filter_map(|report| report.step_series().first());
     if let Some(series) = series.max_by_key(|series| series.steps) {
-        let later = series.later();
-        let later = if later.entries.is_empty() { series } else { &later };
-        let median = later.quantile(0.5).map_or_else(String::new, duration);
-        let parts = steps::means(later);
+        let series = series.steady();
+        let median = series.quantile(0.5).map_or_else(String::new, duration);
+        let parts = steps::part_sums(&series);
         let all: f64 = parts.iter().map(|part| part.2).sum();
         let named = parts.iter().filter(|part| part.2 > 0.0).map(|(name, class, seconds)| {
-            format!("<span class=\"key {class}\">{name} {:.0} %</span>", 100.0 * seconds / all)
+            format!("<span class=\"key {class}\">{name} {}</span>", percent(seconds / all))
         });
         let named = named.collect::<String>();
         let bar = if all > 0.0 { parts_bar(&parts) } else { String::new() };
-        let more = format!(" median of {} steps{bar}{named}", grouped(later.steps));
+        let more = format!(" median of {} steps{bar}{named}", grouped(series.steps));
         tile("Step", &median, &more);
     }
     let waiting = stage.iter().find_map(|report| match report {

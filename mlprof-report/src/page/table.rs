@@ -5,12 +5,10 @@ use std::fmt::Write;
 
 use super::limits::Limits;
 use super::text;
-use crate::table::{Cell, Column, Merge, Row, Table};
+use crate::table::{Cell, Column, LEAST_SHARE, Merge, Row, Table};
 
 /// Number of colours of bars.
 pub const COLOURS: usize = 7;
-/// Share of the whole below which the script folds rows.
-const SMALL: f64 = 0.001;
 /// Width of the widest bar in a column, in pixels.
 const BAR: f64 = 160.0;
 
@@ -116,7 +114,7 @@ impl Table {
             html.push_str(" data-bar");
         }
         if let Some(whole) = whole.filter(|whole| *whole > 0.0) {
-            let _ = write!(html, " data-small={}", plain(SMALL * whole));
+            let _ = write!(html, " data-small={}", plain(LEAST_SHARE * whole));
         }
         if self.is_hidden(place) {
             html.push_str(" hidden");

@@ -5,6 +5,7 @@
 //! Start-up rows, which belong to no thread and are not part of the wall time, are shown as a line
 //! at the top.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use crate::counted::counted;
@@ -146,7 +147,9 @@ fn paint_actions<'rows>(
 ) -> Vec<&'rows ActionStatistics> {
     // Rows are ordered by self time. Open calls have no self time yet, so they are ignored.
     let shown = rows.select(actions.iter().copied(), RowKey::SelfTime, &Running::default());
-    let is_shown = |row: &&ActionStatistics| shown.iter().any(|it| std::ptr::eq(*it, *row));
+    // Reports of files show all of up to ten thousand rows, so each row is looked up in a set.
+    let places: HashSet<_> = shown.iter().map(|row| std::ptr::from_ref(*row)).collect();
+    let is_shown = |row: &&ActionStatistics| places.contains(&std::ptr::from_ref(*row));
     let left_out = actions.iter().copied().filter(|row| !is_shown(row));
     let all: Vec<_> = shown.iter().copied().chain(left_out).collect();
     let more = actions.len() - shown.len();

@@ -184,6 +184,12 @@ impl StepSeries {
         Self { stage: self.stage, steps, entries, durations: self.durations.clone() }
     }
 
+    /// Returns [all steps except the first one](Self::later), or the first one if it is alone.
+    pub(crate) fn steady(&self) -> Self {
+        let later = self.later();
+        if later.entries.is_empty() { self.clone() } else { later }
+    }
+
     /// Returns the quantile `share` of the step durations, in seconds. 0.5 is the median. If steps
     /// share entries, the result is within 1.6 % of the exact value. In reports of versions without
     /// [histograms](Self::durations), all steps of an entry except its longest count with their

@@ -7,7 +7,7 @@ use mlprof_report::ReportHeader;
 use mlprof_report::tensor::TensorReport;
 
 use super::devices::Devices;
-use super::roofs::Roofs;
+use super::roofs::{Roofs, measured};
 use super::{OpUse, Roofline, compare};
 use crate::machine::Peaks;
 
@@ -38,15 +38,9 @@ fn roofs(
     if report.key_averages.has_device_time() {
         let names = machine.map(|machine| &machine.devices[..]).unwrap_or_default();
         let name = names.first().map_or(&*report.key_averages.device_name, |device| &device.name);
-        return match devices.find(name) {
-            Some(device) => Ok(Roofs::Device(device.clone())),
-            None => Err(format!(
-                "the peaks of the device \"{name}\" are unknown; add them to a file and pass it \
-                 with --devices"
-            )),
-        };
+        return Roofs::of_device(name, devices);
     }
-    let peaks = kept.ok_or("the peaks of this machine are not measured; run `mlprof machine`")?;
+    let peaks = measured(kept)?;
     let is_same = machine.is_none_or(|machine| machine.cpu == peaks.processor.cpu);
     if !is_same {
         return Err("the report is from another processor; run `mlprof machine` and this command \

@@ -7,7 +7,7 @@ use mlprof_analysis::{Analysis, Trace};
 
 use super::devices::Devices;
 use super::of_report::name_of;
-use super::roofs::Roofs;
+use super::roofs::{Roofs, measured};
 use super::{OpUse, Roofline, compare};
 use crate::machine::Peaks;
 
@@ -21,20 +21,10 @@ pub(crate) fn of_trace(
 ) -> Result<Roofline, String> {
     let has_device = trace.slices.iter().any(|slice| slice.category == Category::Kernel);
     let roofs = match (has_device, trace.info.devices.first()) {
-        (true, Some(known)) => match devices.find(&known.name) {
-            Some(device) => Roofs::Device(device.clone()),
-            None => {
-                return Err(format!(
-                    "the peaks of the device \"{}\" are unknown; add them to a file and pass it \
-                     with --devices",
-                    known.name
-                ));
-            }
-        },
+        (true, Some(known)) => Roofs::of_device(&known.name, devices)?,
         (true, None) => return Err("the trace does not name its device".to_owned()),
         (false, _) => {
-            let peaks =
-                kept.ok_or("the peaks of this machine are not measured; run `mlprof machine`")?;
+            let peaks = measured(kept)?;
             let threads = peaks.processor.cores;
             Roofs::Processor { peaks: Box::new(peaks), threads }
         }

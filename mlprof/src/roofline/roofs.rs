@@ -1,6 +1,6 @@
 //! Roofs: the peaks that limit an op.
 
-use super::devices::Device;
+use super::devices::{Device, Devices};
 use crate::machine::{BandwidthPoint, Peaks};
 
 /// Resource that limits an op.
@@ -34,7 +34,24 @@ pub(super) enum Roofs {
     Device(Device),
 }
 
+/// Returns the peaks of this machine, or an error that states how to measure them.
+pub(super) fn measured(kept: Option<Peaks>) -> Result<Peaks, String> {
+    kept.ok_or_else(|| {
+        "the peaks of this machine are not measured; run `mlprof machine`".to_owned()
+    })
+}
+
 impl Roofs {
+    /// Returns the roofs of the device with this name, or an error that states how to add them.
+    pub(super) fn of_device(name: &str, devices: &Devices) -> Result<Self, String> {
+        devices.find(name).map(|device| Self::Device(device.clone())).ok_or_else(|| {
+            format!(
+                "the peaks of the device \"{name}\" are unknown; add them to a file and pass it \
+                 with --devices"
+            )
+        })
+    }
+
     /// Returns the floating-point operations per second for a type. `rate` is the achieved one: a
     /// device that exceeds its f32 peak computes with TF32.
     pub(super) fn flops(&self, dtype: &str, rate: f64) -> Option<f64> {

@@ -96,8 +96,7 @@ impl Running {
         self.stages.begin(stage);
         if self.stages.len() == 1 {
             let stages = std::mem::take(&mut self.stages);
-            let started = self.clock.now();
-            *self = Self { stages, started, ..Self::default() };
+            *self = Self { stages, ..Self::new() };
         }
     }
 

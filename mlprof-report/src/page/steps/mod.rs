@@ -66,7 +66,7 @@ pub(super) fn title(report: &Report, is_one_of_several: bool) -> String {
 }
 
 /// Returns the time of each part of the steps in seconds, with its name and its CSS class.
-pub(super) fn means(series: &StepSeries) -> [(&'static str, &'static str, f64); 6] {
+pub(super) fn part_sums(series: &StepSeries) -> [(&'static str, &'static str, f64); 6] {
     PARTS.map(|(name, class, pick)| (name, class, series.entries.iter().map(pick).sum()))
 }
 

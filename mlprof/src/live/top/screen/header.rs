@@ -3,7 +3,7 @@
 use mlprof_events::live::{ActionState, Activity, ProcessState, TrainingState};
 use mlprof_events::{Action, Direction, Stage};
 use mlprof_report::internals::{StepPart, shown_within};
-use mlprof_report::number::{bytes, duration, grouped};
+use mlprof_report::number::{bytes, duration, grouped, percent};
 
 use super::super::super::table::{clock, devices, number, stage};
 use super::super::view::{Watched, is_also_inside};
@@ -138,7 +138,7 @@ const PARTS: [(StepPart, &str); 5] = [
 /// Returns the shares of the parts in the time of the last steps. Parts below half a percent are
 /// part of the rest, except the wait for data.
 fn split(training: &TrainingState, activity: Option<&Activity>) -> Vec<String> {
-    let in_words = |name: &str, share: f64| format!("{name} {:.0} %", share * 1e2);
+    let in_words = |name: &str, share: f64| format!("{name} {}", percent(share));
     let mut shares = activity.map_or([0.0; PARTS.len()], |activity| shares(training, activity));
     if let Some(waiting) = training.waiting_for_data {
         shares[0] = waiting;

@@ -2,7 +2,7 @@
 
 use mlprof_events::live::{ProcessState, TrainingState};
 use mlprof_report::internals::shown_within;
-use mlprof_report::number::duration;
+use mlprof_report::number::{duration, percent};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
@@ -87,7 +87,7 @@ fn line_of_process(watched: &Watched) -> String {
         of(&|it| it.steps_per_second().map(|rate| format!("{rate:.1}"))),
         quantile(0.5),
         quantile(0.99),
-        of(&|it| it.waiting_for_data.map(|share| format!("{:.0} %", share * 1e2))),
+        of(&|it| it.waiting_for_data.map(percent)),
         state
             .memory
             .map_or_else(|| "-".to_owned(), |it| format!("{} MiB", it.resident_bytes >> 20)),
